@@ -1,0 +1,47 @@
+# A folder is a library, a namespace and an include prefix (docs/architecture.md).
+
+set(TENON_WARNINGS -Wall -Wextra -Wshadow -Wno-unused-parameter -Wnon-virtual-dtor -Wold-style-cast)
+if(TENON_WERROR)
+  list(APPEND TENON_WARNINGS -Werror)
+endif()
+
+# tenon_library(<folder> SOURCES … [DEPS other folders …] [LIBS …] [PRIVATE_LIBS …])
+function(tenon_library name)
+  cmake_parse_arguments(ARG "" "" "SOURCES;DEPS;LIBS;PRIVATE_LIBS" ${ARGN})
+  add_library(tenon_${name} STATIC ${ARG_SOURCES})
+  target_include_directories(tenon_${name} PUBLIC ${PROJECT_SOURCE_DIR})
+  target_compile_options(tenon_${name} PRIVATE ${TENON_WARNINGS})
+  foreach(dep IN LISTS ARG_DEPS)
+    target_link_libraries(tenon_${name} PUBLIC tenon_${dep})
+  endforeach()
+  target_link_libraries(tenon_${name} PUBLIC ${ARG_LIBS} PRIVATE ${ARG_PRIVATE_LIBS})
+endfunction()
+
+# tenon_test(<name> SOURCES … LIBS … LABELS …): a GoogleTest program; every case is a ctest.
+function(tenon_test name)
+  if(NOT TENON_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;LIBS;LABELS" ${ARGN})
+  if(NOT ARG_TIMEOUT)
+    set(ARG_TIMEOUT 300)
+  endif()
+  add_executable(${name} ${ARG_SOURCES})
+  target_compile_options(${name} PRIVATE ${TENON_WARNINGS})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gtest_main)
+  gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
+    PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# Adds <folder> and tests/<folder> where they exist and TENON_ONLY does not leave them out.
+function(tenon_add_folder folder)
+  if(TENON_ONLY AND NOT folder IN_LIST TENON_ONLY)
+    return()
+  endif()
+  if(EXISTS ${PROJECT_SOURCE_DIR}/${folder}/CMakeLists.txt)
+    add_subdirectory(${PROJECT_SOURCE_DIR}/${folder})
+    if(TENON_TESTS AND EXISTS ${PROJECT_SOURCE_DIR}/tests/${folder}/CMakeLists.txt)
+      add_subdirectory(${PROJECT_SOURCE_DIR}/tests/${folder})
+    endif()
+  endif()
+endfunction()

@@ -1,0 +1,12 @@
+# Debian's libz3-dev ships no CMake package in every release; make one target of it.
+if(NOT TARGET tenon_z3)
+  find_path(TENON_Z3_INCLUDE z3.h PATH_SUFFIXES z3)
+  find_library(TENON_Z3_LIBRARY z3)
+  if(TENON_Z3_INCLUDE AND TENON_Z3_LIBRARY)
+    add_library(tenon_z3 INTERFACE)
+    target_include_directories(tenon_z3 INTERFACE ${TENON_Z3_INCLUDE})
+    target_link_libraries(tenon_z3 INTERFACE ${TENON_Z3_LIBRARY})
+  else()
+    message(FATAL_ERROR "Z3 is missing; install libz3-dev (make deps does)")
+  endif()
+endif()

@@ -1,0 +1,34 @@
+// A workload: a program at given extents and dtype, with attributes bound.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "ir/program.h"
+
+namespace tenon::ir {
+
+struct Workload {
+  Program program;
+  Extents extents;                          // by DimId; every extent >= 1
+  DType dtype = DType::kBF16;               // what kElem is bound to; never kElem
+  std::map<std::string, double> attributes; // every attribute of the program, bound
+  friend bool operator==(const Workload&, const Workload&) = default;
+};
+
+// Binds dims by name and attributes to their defaults. Throws UserError that names the
+// dim when one is missing, unknown, < 1 or > 2^31-1, or when the number of elements of
+// any tensor exceeds 2^40.
+Workload make_workload(const Program& program, const std::map<std::string, std::int64_t>& dims,
+                       DType dtype, const std::map<std::string, double>& attributes = {});
+
+// "rmsnorm_linear m=16 k=576 n=960 bf16 eps=1e-06".
+std::string print(const Workload& workload);
+
+// The key under which winners are stored: the workload without `dynamic_dim` ("m"), as
+// canonical JSON {program, program_id, dims, dtype, attributes}.
+std::string key(const Workload& workload, const std::string& dynamic_dim = "m");
+
+std::int64_t extent(const Workload& workload, const std::string& dim);
+
+}  // namespace tenon::ir

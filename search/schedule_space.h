@@ -1,0 +1,31 @@
+// Schedules of a µGraph on a target, and the model that ranks them before compiling.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "ir/mugraph.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "ir/workload.h"
+
+namespace tenon::search {
+
+struct RankedSchedule {
+  ir::Schedule schedule;
+  double estimated_us = 0;
+};
+
+// Every legal schedule (ir/family.h) of `graph`, cheapest estimate first, at most `limit`
+// (0: all). Deterministic. Empty when some kernel has no family on the target; `why_empty`
+// then says which kernel and why.
+std::vector<RankedSchedule> schedules(const ir::MuGraph& graph, const ir::Workload& workload,
+                                      const ir::Target& target, std::size_t limit,
+                                      std::string* why_empty = nullptr);
+
+// Microseconds the model predicts: per kernel the largest of bytes over bandwidth, product
+// time over the pipe's rate, with waves, occupancy and latency terms; plus launches.
+double estimate_us(const ir::MuGraph& graph, const ir::Schedule& schedule,
+                   const ir::Workload& workload, const ir::Target& target);
+
+}  // namespace tenon::search

@@ -1,0 +1,55 @@
+// Enumeration of the µGraphs of a program.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "ir/mugraph.h"
+#include "ir/program.h"
+
+namespace tenon::search {
+
+struct Options {
+  int max_kernels = 3;        // custom and library kernels of one µGraph
+  int max_block_ops = 12;     // operators and accumulators of one block graph
+  int max_prepare_ops = 6;
+  int threads = 0;            // 0: all
+  std::uint64_t seed = 0;     // of the fingerprints' inputs
+  double budget_seconds = 0;  // 0: none
+  // Pruning rules that are switched off, by name (see rules()).
+  std::vector<std::string> rules_off;
+};
+
+struct Counters {
+  std::uint64_t enumerated = 0;                      // partial graphs visited
+  std::map<std::string, std::uint64_t> pruned;       // by rule
+  std::uint64_t deduplicated = 0;                    // complete graphs seen before
+  std::uint64_t distinct = 0;
+  double seconds = 0;
+  bool cut_off = false;                              // a bound or the budget stopped something
+  std::string stop_reason;                           // "exhausted", "budget", "interrupted"
+  std::vector<std::string> cuts;                     // which bounds cut something off
+};
+
+struct Result {
+  std::vector<ir::MuGraph> graphs;  // distinct, canonical, ordered by identity: the same for any thread count
+  Counters counters;
+};
+
+struct Rule {
+  std::string name;
+  std::string argument;  // why it is sound: what it can never remove
+};
+const std::vector<Rule>& rules();
+
+// Throws UserError for malformed programs. `stop` ends it early with what was found so far.
+Result enumerate(const ir::Program& program, const Options& options, std::stop_token stop = {});
+
+// The unfused form among `graphs`: no prepare graph, and no kernel that holds a product does
+// anything else but round. Index, or -1. It is what speed-ups are measured against.
+int find_unfused(const std::vector<ir::MuGraph>& graphs);
+
+}  // namespace tenon::search
