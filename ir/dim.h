@@ -13,8 +13,8 @@
 
 namespace tenon::ir {
 
-using DimId = std::uint8_t;                  // index into the dims of the program
-using Extents = std::vector<std::int64_t>;   // one extent per dim
+using DimId = std::uint8_t;                 // index into the dims of the program
+using Extents = std::vector<std::int64_t>;  // one extent per dim
 
 // How much of a dim an axis spans. Outside of block graphs every axis is kFull.
 enum Part : std::uint8_t {
@@ -47,13 +47,15 @@ struct Rational {
   friend auto operator<=>(const Rational&, const Rational&) = default;
 };
 Rational operator*(const Rational& a, const Rational& b);
+// The shortest exact text: "3", "0.5", "1e-6"; a fraction "1/3" where no decimal ends.
+std::string to_text(const Rational& value);
 
 // A constant: coefficient × Π dim^e × Π attribute^e, for example 1/k or eps.
 // Attributes (ε …) stay symbolic until the workload binds them.
 struct Constant {
   Rational coefficient{1, 1};
-  std::map<DimId, int> dims;               // exponents, never 0
-  std::map<std::string, int> attributes;   // exponents, never 0
+  std::map<DimId, int> dims;              // exponents, never 0
+  std::map<std::string, int> attributes;  // exponents, never 0
   friend bool operator==(const Constant&, const Constant&) = default;
   friend auto operator<=>(const Constant&, const Constant&) = default;
 };

@@ -31,7 +31,8 @@ class DoubleDomain {
 class RoundedDomain {
  public:
   using Scalar = float;
-  RoundedDomain(AttributeValues attributes, DType elem) : attributes_(std::move(attributes)), elem_(elem) {}
+  RoundedDomain(AttributeValues attributes, DType elem)
+      : attributes_(std::move(attributes)), elem_(elem) {}
   Scalar constant(const Constant& c, const Extents& extents) const;
   Scalar apply(OpKind op, Scalar a) const;
   Scalar apply(OpKind op, Scalar a, Scalar b) const;

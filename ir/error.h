@@ -36,7 +36,7 @@ namespace detail {
 }  // namespace tenon
 
 // Internal invariant; throws InternalError, in every build type.
-#define TENON_CHECK(condition, message)                                              \
-  do {                                                                               \
+#define TENON_CHECK(condition, message)                                                         \
+  do {                                                                                          \
     if (!(condition)) ::tenon::detail::check_failed(__FILE__, __LINE__, #condition, (message)); \
   } while (false)

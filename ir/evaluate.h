@@ -5,8 +5,8 @@
 //   Scalar constant(const Constant&, const Extents&);   // attributes are bound by the domain
 //   Scalar apply(OpKind, const Scalar& a);              // pointwise, arity 1
 //   Scalar apply(OpKind, const Scalar& a, const Scalar& b);
-//   Scalar round(DType, const Scalar&);                 // cast; dtype already bound; identity if exact
-//   DType elem() const;                                 // what kElem is bound to
+//   Scalar round(DType, const Scalar&);                 // cast; dtype already bound; identity if
+//   exact DType elem() const;                                 // what kElem is bound to
 // and may throw Undefined (this input has no value here: a non-residue under a root, a
 // zero divisor) or Unsupported (the operator does not exist in this domain).
 //
@@ -56,22 +56,22 @@ std::int64_t element_count(const Axes& axes, const Extents& extents);
 
 // Outputs of the program in signature order; `inputs` in signature order.
 template <class D>
-std::vector<Values<typename D::Scalar>> evaluate(const Program& program, const Extents& extents,
-                                                 D& domain,
-                                                 const std::vector<Values<typename D::Scalar>>& inputs);
+std::vector<Values<typename D::Scalar>> evaluate(
+    const Program& program, const Extents& extents, D& domain,
+    const std::vector<Values<typename D::Scalar>>& inputs);
 
 // The same for a µGraph, whose block graphs run block by block and step by step.
 template <class D>
-std::vector<Values<typename D::Scalar>> evaluate(const MuGraph& graph, const Extents& extents,
-                                                 const Partition& partition, D& domain,
-                                                 const std::vector<Values<typename D::Scalar>>& inputs);
+std::vector<Values<typename D::Scalar>> evaluate(
+    const MuGraph& graph, const Extents& extents, const Partition& partition, D& domain,
+    const std::vector<Values<typename D::Scalar>>& inputs);
 
 // All values of a graph, given its inputs' values (building block of the above; search
 // uses it for fingerprints).
 template <class D>
-std::vector<Values<typename D::Scalar>> evaluate_graph(const Graph& graph, const Extents& extents,
-                                                       D& domain,
-                                                       std::vector<Values<typename D::Scalar>> inputs);
+std::vector<Values<typename D::Scalar>> evaluate_graph(
+    const Graph& graph, const Extents& extents, D& domain,
+    std::vector<Values<typename D::Scalar>> inputs);
 
 }  // namespace tenon::ir
 

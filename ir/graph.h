@@ -22,12 +22,12 @@ struct Node {
   OpKind op = OpKind::kConst;
   ValueId a = kNoValue;
   ValueId b = kNoValue;
-  DimId dim = 0;               // kSum, kMatmul: the dim that is summed
-  DType dtype = DType::kF32;   // kCast: the type rounded to
-  Constant constant;           // kConst
+  DimId dim = 0;                  // kSum, kMatmul: the dim that is summed
+  DType dtype = DType::kF32;      // kCast: the type rounded to
+  Constant constant;              // kConst
   std::int16_t accumulator = -1;  // kAccumulated: index into the block graph's accumulators …
   std::int16_t result = 0;        // … and which of its results
-  Axes axes;                   // of the result; inferred (kBroadcast: given)
+  Axes axes;                      // of the result; inferred (kBroadcast: given)
 };
 
 struct GraphInput {

@@ -22,9 +22,9 @@ using TensorId = std::int32_t;  // index into MuGraph::tensors
 //   merge:    (left…, right…)          -> states     what a split reduction uses
 //   finalize: (states…)                -> results
 struct Accumulator {
-  std::string kind;                // "sum", "matmul" or "custom"
-  DimId dim = 0;                   // the dim it reduces
-  std::vector<ValueId> operands;   // values of the block graph's body
+  std::string kind;               // "sum", "matmul" or "custom"
+  DimId dim = 0;                  // the dim it reduces
+  std::vector<ValueId> operands;  // values of the block graph's body
   std::vector<Axes> states;
   Graph init, update, merge, finalize;
   std::vector<ValueId> init_out, update_out, merge_out, finalize_out;
@@ -32,8 +32,10 @@ struct Accumulator {
 };
 
 // How a block graph sees one axis of an input (imap for the grid, fmap for the loop).
-// `part` says whether grid and loop split the axis or replicate it; a block reads
-// share (block index + shift) mod block count of a dim split by the grid.
+// `part` says whether grid and loop split the axis or replicate it. A dim in both grid and
+// loop is read kFull, kGrid or kGridLoop; one in the grid alone kFull or kGrid; one in the
+// loop alone kFull or kLoop. With a shift, element j of the axis reads element
+// (j + shift × share) mod extent, share being ⌈extent / blocks⌉: a neighbour's share.
 struct AxisMap {
   Part part = kFull;
   int shift = 0;
@@ -110,7 +112,9 @@ struct Prepare {
 
 struct MuGraph {
   Signature signature;
-  std::vector<Tensor> tensors;  // program inputs first, in signature order
+  // Program inputs, then outputs, both in signature order; then prepared tensors, then
+  // intermediates, in the order in which they are stored.
+  std::vector<Tensor> tensors;
   Prepare prepare;
   std::vector<Kernel> kernels;  // in execution order
   friend bool operator==(const MuGraph&, const MuGraph&) = default;

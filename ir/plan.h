@@ -16,13 +16,15 @@ inline constexpr int kPlanVersion = 1;
 // A non-negative integer expression in the dims of the workload, in the text form
 //   expr := integer | dim name | ceildiv(expr, expr) | min(expr, expr) | max(expr, expr)
 //         | expr + expr | expr * expr | ( expr )
-// parsed once and evaluated without allocation. Overflow and unknown names throw UserError.
+// where * binds tighter than +; parsed once and evaluated without allocation. Overflow,
+// a division by zero, negative constants and unknown names throw UserError.
 class SizeExpr {
  public:
   SizeExpr() : SizeExpr(std::int64_t{0}) {}
   SizeExpr(std::int64_t value);  // NOLINT: a constant is an expression
   static SizeExpr parse(const std::string& text, const std::vector<std::string>& dims);
   std::int64_t evaluate(const std::int64_t* extents) const;  // by DimId
+  bool depends_on(int dim) const;                      // by DimId
   const std::string& text() const { return text_; }
   friend bool operator==(const SizeExpr& a, const SizeExpr& b) { return a.text_ == b.text_; }
 
@@ -66,22 +68,22 @@ struct TensorMapSpec {
 enum class ArgKind : std::uint8_t { kBuffer, kInt32, kInt64, kFloat, kTensorMap };
 struct Arg {
   ArgKind kind = ArgKind::kBuffer;
-  int buffer = -1;     // kBuffer, by index in LaunchPlan::buffers
-  SizeExpr integer;    // kInt32, kInt64
-  double number = 0;   // kFloat: passed as float
-  int tensor_map = -1; // kTensorMap: index in LaunchPlan::tensor_maps
+  int buffer = -1;      // kBuffer, by index in LaunchPlan::buffers
+  SizeExpr integer;     // kInt32, kInt64
+  double number = 0;    // kFloat: passed as float
+  int tensor_map = -1;  // kTensorMap: index in LaunchPlan::tensor_maps
 };
 
 enum class LaunchKind : std::uint8_t {
   kCubin,    // a kernel of one of the plan's modules
   kLibrary,  // a cuBLASLt product (buffers a, b, out)
-  kHost,     // kernel `entry` (its index, decimal; "prepare" for the prepare graph) of the µGraph text
-  kFill,     // sets `fill_buffer` to zero bytes
+  kHost,  // kernel `entry` (its index, decimal; "prepare" for the prepare graph) of the µGraph text
+  kFill,  // sets `fill_buffer` to zero bytes
 };
 
 struct Launch {
   LaunchKind kind = LaunchKind::kCubin;
-  int module = -1;        // index in LaunchPlan::modules
+  int module = -1;  // index in LaunchPlan::modules
   std::string entry;
   SizeExpr grid[3] = {1, 1, 1};
   SizeExpr block[3] = {1, 1, 1};
@@ -104,24 +106,24 @@ struct Module {
 
 struct LaunchPlan {
   int version = kPlanVersion;
-  std::string workload_key;          // ir::key(workload)
+  std::string workload_key;  // ir::key(workload)
   std::string program;
   std::vector<std::string> dims;
-  Extents extents;                   // as tuned; dim "m" may differ at launch
-  int dynamic_dim = 0;               // index of "m", or -1
-  std::int64_t m_min = 1, m_max = 1; // inclusive interval of the dynamic dim
+  Extents extents;                    // as tuned; dim "m" may differ at launch
+  int dynamic_dim = 0;                // index of "m", or -1
+  std::int64_t m_min = 1, m_max = 1;  // inclusive interval of the dynamic dim
   DType dtype = DType::kBF16;
-  std::string device_class;          // "host", "sm_90a", "sm_80" …
+  std::string device_class;  // "host", "sm_90a", "sm_80" …
   bool dependent_launch = false;
-  std::string mugraph;               // text form: host launches execute it, explain shows it
-  std::string schedule;              // text form
-  std::vector<Buffer> buffers;       // program inputs, then outputs, in signature order, then the rest
+  std::string mugraph;          // text form: host launches execute it, explain shows it
+  std::string schedule;         // text form
+  std::vector<Buffer> buffers;  // program inputs, then outputs, in signature order, then the rest
   int input_count = 0, output_count = 0;
   std::vector<TensorMapSpec> tensor_maps;
   std::vector<Module> modules;
   std::vector<Launch> prepare;
   std::vector<Launch> main;
-  std::vector<double> attributes;    // bound values in signature order (host launches)
+  std::vector<double> attributes;  // bound values in signature order (host launches)
 };
 
 // JSON text; parse(print(p)) prints the same. `parse_plan` treats its input as

@@ -31,7 +31,7 @@ struct ProgramOutput {
 
 // Everything a µGraph must agree on with its program.
 struct Signature {
-  std::string program;                      // its name
+  std::string program;  // its name
   std::vector<std::string> dims;
   std::map<std::string, Rational> attributes;  // name -> default value; 0 < value
   std::vector<ProgramInput> inputs;

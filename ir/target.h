@@ -6,15 +6,15 @@
 namespace tenon::ir {
 
 struct Target {
-  std::string name = "host";          // "host", "sm_80", "sm_89", "sm_90a", …
-  int sm_count = 1;                   // host: worker threads
-  int shared_bytes_per_block = 0;     // opt-in limit
+  std::string name = "host";       // "host", "sm_80", "sm_89", "sm_90a", …
+  int sm_count = 1;                // host: worker threads
+  int shared_bytes_per_block = 0;  // opt-in limit
   int shared_bytes_per_sm = 0;
   int registers_per_sm = 0;
-  double memory_tb_per_s = 0.02;      // sustained read
-  double matrix_tflops = 0.1;         // 16-bit inputs, fp32 accumulation
+  double memory_tb_per_s = 0.02;  // sustained read
+  double matrix_tflops = 0.1;     // 16-bit inputs, fp32 accumulation
   double fp32_tflops = 0.05;
-  double launch_us = 0.5;             // spacing of empty kernels in a graph
+  double launch_us = 0.5;  // spacing of empty kernels in a graph
   int l2_bytes = 0;
   bool is_host() const { return name == "host"; }
   // 80 for "sm_80", 90 for "sm_90a"; 0 for the host.

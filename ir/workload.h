@@ -10,9 +10,9 @@ namespace tenon::ir {
 
 struct Workload {
   Program program;
-  Extents extents;                          // by DimId; every extent >= 1
-  DType dtype = DType::kBF16;               // what kElem is bound to; never kElem
-  std::map<std::string, double> attributes; // every attribute of the program, bound
+  Extents extents;                           // by DimId; every extent >= 1
+  DType dtype = DType::kBF16;                // what kElem is bound to; never kElem
+  std::map<std::string, double> attributes;  // every attribute of the program, bound
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 

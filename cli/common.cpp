@@ -1,0 +1,159 @@
+#include <fmt/format.h>
+#include <pthread.h>
+#include <sys/stat.h>
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+
+#include "cli/cli.h"
+#include "ir/error.h"
+
+namespace tenon::cli {
+
+namespace {
+
+sigset_t interrupt_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGINT);
+  sigaddset(&set, SIGTERM);
+  return set;
+}
+
+// "NAME=V" -> (NAME, V).
+std::pair<std::string, std::string> split_binding(const std::string& argument,
+                                                  const std::string& text) {
+  std::size_t at = text.find('=');
+  if (at == std::string::npos || at == 0 || at + 1 == text.size())
+    throw UserError(argument, text, "NAME=VALUE");
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+constexpr std::int64_t kMaxExtent = 2147483647;
+
+}  // namespace
+
+void WorkloadOptions::add_to(CLI::App& app) {
+  app.add_option("program", program, "A catalog name (tenon programs) or a file in the text form")
+      ->required();
+  app.add_option("--m", dims["m"], "Rows of the activation");
+  app.add_option("--k", dims["k"],
+                 "Columns of the activation: the dim that is normalized and summed");
+  app.add_option("--n", dims["n"], "Columns of the result");
+  app.add_option("--dim", more_dims, "Extent of another dim of the program, NAME=V (repeatable)");
+  app.add_option("--dtype", dtype, "bf16, fp16 or fp32")->capture_default_str();
+  app.add_option("--attribute", attributes,
+                 "Value of an attribute of the program, NAME=V, as eps=1e-5 (repeatable)");
+}
+
+ir::Workload WorkloadOptions::make() const {
+  ir::Program loaded = load_program(program);
+  std::map<std::string, std::int64_t> extents;
+  for (const auto& [name, text] : dims)
+    if (text) extents[name] = parse_integer("--" + name, *text, 1, kMaxExtent);
+  for (const std::string& binding : more_dims) {
+    auto [name, value] = split_binding("--dim", binding);
+    extents[name] = parse_integer("--dim " + name, value, 1, kMaxExtent);
+  }
+  auto type = ir::dtype_from_name(dtype);
+  if (!type || *type == ir::DType::kElem) throw UserError("--dtype", dtype, "bf16, fp16, fp32");
+  std::map<std::string, double> values;
+  for (const std::string& binding : attributes) {
+    auto [name, text] = split_binding("--attribute", binding);
+    char* end = nullptr;
+    double value = std::strtod(text.c_str(), &end);
+    if (end == text.c_str() || *end != '\0' || !std::isfinite(value))
+      throw UserError("--attribute " + name, text, "a finite number");
+    values[name] = value;
+  }
+  return ir::make_workload(loaded, extents, *type, values);
+}
+
+std::string read_file(const std::string& path) {
+  struct stat info {};
+  if (stat(path.c_str(), &info) != 0)
+    throw UserError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+  if (!S_ISREG(info.st_mode))
+    throw UserError(fmt::format("cannot read '{}': it is not a regular file", path));
+  constexpr std::int64_t kLimit = 16 << 20;
+  if (info.st_size > kLimit)
+    throw UserError(fmt::format("cannot read '{}': it has more than 16 MiB", path));
+  std::ifstream in(path, std::ios::binary);
+  if (!in) throw UserError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+ir::Program load_program(const std::string& name_or_path) {
+  for (const ir::CatalogEntry& entry : ir::catalog())
+    if (entry.name == name_or_path) return ir::catalog_program(name_or_path);
+  struct stat info {};
+  bool looks_like_path =
+      name_or_path.find('/') != std::string::npos || name_or_path.find('.') != std::string::npos;
+  if (!looks_like_path && stat(name_or_path.c_str(), &info) != 0)
+    return ir::catalog_program(name_or_path);  // its error
+  try {
+    return ir::parse_program(read_file(name_or_path));
+  } catch (const UserError& e) {
+    std::string what = e.what();
+    if (what.rfind("cannot read", 0) == 0) throw;
+    throw UserError(fmt::format("{}: {}", name_or_path, what));
+  }
+}
+
+double parse_duration(const std::string& argument, const std::string& text) {
+  const char* accepted = "a positive duration such as 60s, 2m or 90";
+  char* end = nullptr;
+  double value = std::strtod(text.c_str(), &end);
+  std::string unit = end;
+  double factor = unit.empty() || unit == "s" ? 1
+                  : unit == "m"               ? 60
+                  : unit == "h"               ? 3600
+                  : unit == "ms"              ? 1e-3
+                                              : 0;
+  if (end == text.c_str() || factor == 0 || !(value * factor > 0) || !(value * factor < 1e7))
+    throw UserError(argument, text, accepted);
+  return value * factor;
+}
+
+std::int64_t parse_integer(const std::string& argument, const std::string& text, std::int64_t low,
+                           std::int64_t high) {
+  std::int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || value < low || value > high)
+    throw UserError(argument, text, fmt::format("an integer from {} to {}", low, high));
+  return value;
+}
+
+std::string environment(const char* name, const std::string& fallback) {
+  const char* value = std::getenv(name);
+  return value != nullptr && *value != '\0' ? value : fallback;
+}
+
+void block_interrupts() {
+  sigset_t set = interrupt_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+}
+
+Interruption::Interruption() {
+  watcher_ = std::thread([this] {
+    sigset_t set = interrupt_signals();
+    const timespec poll{0, 50'000'000};
+    while (!end_.stop_requested())
+      if (sigtimedwait(&set, nullptr, &poll) > 0 && !source_.request_stop())
+        std::_Exit(130);  // the second time: at once
+  });
+}
+
+Interruption::~Interruption() {
+  end_.request_stop();
+  watcher_.join();
+}
+
+}  // namespace tenon::cli

@@ -1,0 +1,88 @@
+#include "cli/json.h"
+
+namespace tenon::cli {
+
+using json = nlohmann::json;
+
+namespace {
+// Figures are JSON text; what does not parse is shown as text.
+json parsed(const std::string& text) {
+  json value = json::parse(text, nullptr, false);
+  return value.is_discarded() ? json(text) : value;
+}
+
+json best_json(const optimizer::BestReport& best) {
+  json evidence = json::object();
+  for (const auto& [method, e] : best.evidence) evidence[method] = to_json(e);
+  return {{"id", best.plan},
+          {"mugraph", best.mugraph_id},
+          {"mugraph_text", best.mugraph},
+          {"label", best.label},
+          {"schedule", best.schedule},
+          {"kind", best.kind},
+          {"time_us", best.time_us},
+          {"spread_us", best.spread_us},
+          {"reference_time_us", best.reference_time_us},
+          {"evidence", evidence},
+          {"notes", best.notes}};
+}
+}  // namespace
+
+json to_json(const ir::Workload& w) {
+  json out = {{"program", w.program.signature.program}, {"dtype", std::string(ir::name(w.dtype))}};
+  for (std::size_t d = 0; d < w.extents.size(); ++d)
+    out[w.program.signature.dims[d]] = w.extents[d];
+  out["attributes"] = w.attributes;
+  return out;
+}
+
+json to_json(const verifier::Evidence& e) {
+  json out = {{"verdict", verifier::name(e.verdict)},
+              {"seconds", e.seconds},
+              {"figures", parsed(e.figures)}};
+  if (!e.reason.empty()) out["reason"] = e.reason;
+  if (!e.counterexample.empty()) out["counterexample"] = parsed(e.counterexample);
+  return out;
+}
+
+json to_json(const optimizer::Report& report) {
+  const optimizer::SearchReport& s = report.search;
+  json out = {{"workload", to_json(report.workload)},
+              {"device", report.device},
+              {"device_name", report.device_name},
+              {"best", report.best ? best_json(*report.best) : json()},
+              {"search",
+               {{"enumerated", s.enumerated},
+                {"pruned", s.pruned},
+                {"pruned_by", s.pruned_by},
+                {"deduplicated", s.deduplicated},
+                {"distinct", s.distinct},
+                {"verified", s.verified},
+                {"lowerable", s.lowerable},
+                {"not_lowerable", s.not_lowerable},
+                {"compiled", s.compiled},
+                {"measured", s.measured},
+                {"failed", s.failed},
+                {"seconds", s.seconds}}},
+              {"stop_reason", report.stop_reason},
+              {"from_database", report.from_database},
+              {"database", report.database},
+              {"notes", report.notes}};
+  out["candidates"] = json::array();
+  for (const optimizer::CandidateReport& c : report.candidates)
+    out["candidates"].push_back({{"mugraph", c.mugraph_id},
+                                 {"label", c.label},
+                                 {"schedule", c.schedule},
+                                 {"status", c.status},
+                                 {"reason", c.reason},
+                                 {"time_us", c.time_us},
+                                 {"spread_us", c.spread_us},
+                                 {"samples", c.samples},
+                                 {"unfused", c.unfused}});
+  out["steps"] = json::array();
+  for (const optimizer::StepTime& step : report.steps)
+    out["steps"].push_back({{"step", step.step}, {"seconds", step.seconds}});
+  return out;
+}
+
+}  // namespace tenon::cli

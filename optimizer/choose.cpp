@@ -1,0 +1,122 @@
+// The last steps: the winner, and the report of everything tried.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "optimizer/session.h"
+
+namespace tenon::optimizer {
+
+using measure::Status;
+
+namespace {
+
+CandidateReport report_of(const Session& session, const CandidateState& c) {
+  const GraphState& graph = session.graphs[c.graph];
+  CandidateReport out;
+  out.mugraph_id = graph.id;
+  out.label = graph.label;
+  out.schedule = ir::print(c.schedule);
+  out.status =
+      session.executes() || c.status != Status::kOk ? measure::name(c.status) : "estimated";
+  out.reason = c.reason;
+  out.time_us = session.executes() ? c.timing.median_us : c.estimated_us;
+  out.spread_us = c.timing.spread_us;
+  out.samples = static_cast<int>(c.timing.samples_us.size());
+  out.unfused = graph.unfused;
+  return out;
+}
+
+// May this candidate win? On a compile: device it only has to be compiled.
+bool eligible(const Session& session, const CandidateState& c) {
+  return session.executes() ? c.usable() && c.timed : c.status == Status::kOk;
+}
+
+double time_of(const Session& session, const CandidateState& c) {
+  return session.executes() ? c.timing.median_us : c.estimated_us;
+}
+
+}  // namespace
+
+void choose_best(Session& session) {
+  const CandidateState* best = nullptr;
+  const CandidateState* second = nullptr;
+  const CandidateState* reference = nullptr;
+  auto faster = [&](const CandidateState& a, const CandidateState* b) {
+    return b == nullptr || time_of(session, a) < time_of(session, *b);
+  };
+  for (const CandidateState& c : session.candidates) {
+    if (!eligible(session, c)) continue;
+    if (session.graphs[c.graph].unfused && faster(c, reference)) reference = &c;
+    if (faster(c, best)) {
+      second = best;
+      best = &c;
+    } else if (faster(c, second)) {
+      second = &c;
+    }
+  }
+  if (session.report.stop_reason.empty()) session.report.stop_reason = "exhausted";
+  if (best == nullptr) {
+    session.report.stop_reason =
+        session.report.stop_reason == "exhausted" ? "no candidate" : session.report.stop_reason;
+    return;
+  }
+  const GraphState& graph = session.graphs[best->graph];
+  BestReport out;
+  out.plan = best->plan_row;
+  out.mugraph_id = graph.id;
+  out.mugraph = graph.text;
+  out.label = graph.label;
+  out.schedule = ir::print(best->schedule);
+  out.kind = session.executes() ? "measured" : "estimated";
+  out.time_us = time_of(session, *best);
+  out.spread_us = best->timing.spread_us;
+  out.evidence["random"] = graph.random;
+  out.evidence["z3"] = graph.z3;
+  if (best->has_numeric) {
+    out.evidence["numeric"] = best->numeric;
+  } else {
+    out.evidence["numeric"] = {"numeric",
+                               verifier::Verdict::kUnknown,
+                               "not checked: the device executes nothing",
+                               "{}",
+                               "",
+                               0};
+  }
+  if (reference != nullptr) {
+    out.reference_time_us = time_of(session, *reference);
+    session.database->set_session_reference(session.session_row, out.reference_time_us);
+  } else {
+    out.notes.push_back("the unfused form was not measured in this run");
+  }
+  if (second != nullptr && session.executes()) {
+    double gap = time_of(session, *second) - out.time_us;
+    if (gap <= std::max(best->timing.spread_us, second->timing.spread_us))
+      out.notes.push_back(
+          fmt::format("a tie: the second is {:.2f} us behind, inside the spread of {:.2f} us", gap,
+                      std::max(best->timing.spread_us, second->timing.spread_us)));
+  }
+  session.report.best = std::move(out);
+}
+
+void end_session(Session& session) {
+  for (const CandidateState& c : session.candidates)
+    session.report.candidates.push_back(report_of(session, c));
+  std::stable_sort(session.report.candidates.begin(), session.report.candidates.end(),
+                   [](const CandidateReport& a, const CandidateReport& b) {
+                     bool x = a.status == "ok" || a.status == "estimated";
+                     bool y = b.status == "ok" || b.status == "estimated";
+                     if (x != y) return x;
+                     bool timed_x = a.time_us > 0, timed_y = b.time_us > 0;
+                     if (timed_x != timed_y) return timed_x;
+                     return x && a.time_us < b.time_us;
+                   });
+  const SearchReport& s = session.report.search;
+  std::string counters = fmt::format(
+      R"({{"enumerated":{},"pruned":{},"deduplicated":{},"distinct":{},"verified":{},"lowerable":{},"compiled":{},"measured":{},"seconds":{:.3f}}})",
+      s.enumerated, s.pruned, s.deduplicated, s.distinct, s.verified, s.lowerable, s.compiled,
+      s.measured, s.seconds);
+  session.database->finish_session(session.session_row, session.report.stop_reason, counters);
+}
+
+}  // namespace tenon::optimizer

@@ -1,0 +1,96 @@
+// Steps that make µGraphs: enumeration, and the evidence that each equals its program.
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include <atomic>
+#include <mutex>
+#include <numeric>
+
+#include "optimizer/session.h"
+
+namespace tenon::optimizer {
+
+using verifier::Verdict;
+
+void enumerate_graphs(Session& session) {
+  session.progress.begin("enumerating µGraphs", 0);
+  auto begin = std::chrono::steady_clock::now();
+  search::Options options = session.options.search;
+  options.seed = session.options.seed;
+  // A third of the budget at most: what is found must still be verified and measured.
+  double share = session.options.budget_seconds / 3;
+  if (options.budget_seconds == 0 || options.budget_seconds > share) options.budget_seconds = share;
+  search::Result result =
+      search::enumerate(session.options.workload.program, options, session.stop);
+
+  SearchReport& report = session.report.search;
+  report.enumerated = result.counters.enumerated;
+  report.pruned_by = result.counters.pruned;
+  for (const auto& [rule, count] : result.counters.pruned) report.pruned += count;
+  report.deduplicated = result.counters.deduplicated;
+  report.distinct = result.graphs.size();
+  report.seconds = result.counters.seconds;
+  for (const std::string& cut : result.counters.cuts)
+    session.report.notes.push_back("the search was cut off: " + cut);
+
+  int unfused = search::find_unfused(result.graphs);
+  for (std::size_t i = 0; i < result.graphs.size(); ++i) {
+    GraphState state;
+    state.graph = std::move(result.graphs[i]);
+    state.id = ir::identity(state.graph);
+    state.label = ir::describe(state.graph);
+    state.text = ir::print(state.graph);
+    state.unfused = static_cast<int>(i) == unfused;
+    session.graphs.push_back(std::move(state));
+  }
+  session.progress.end(fmt::format("{} distinct µGraphs from {} partial ones",
+                                   session.graphs.size(), report.enumerated),
+                       seconds_since(begin));
+}
+
+void verify_graphs(Session& session) {
+  session.progress.begin("verifying", static_cast<std::int64_t>(session.graphs.size()));
+  auto begin = std::chrono::steady_clock::now();
+  const ir::Program& program = session.options.workload.program;
+  const double deadline = session.elapsed() + session.options.budget_seconds / 3;
+  std::mutex progress_mutex;
+  tbb::parallel_for(std::size_t{0}, session.graphs.size(), [&](std::size_t i) {
+    GraphState& state = session.graphs[i];
+    verifier::RandomOptions random;
+    random.seed = session.options.seed + i;
+    state.random = verifier::random_test(program, state.graph, random);
+    const double left = deadline - session.elapsed();
+    if (state.random.verdict != Verdict::kPass) {
+      state.z3 = {"z3", Verdict::kUnknown, "not tried: the random test did not pass", "{}", "", 0};
+    } else if (session.stop.stop_requested() || left <= 0) {
+      state.z3 = {"z3", Verdict::kTimeout, "not tried: the budget for proofs was spent", "{}", "",
+                  0};
+    } else {
+      verifier::Z3Options z3;
+      z3.timeout_ms = std::max(1, std::min(z3.timeout_ms, static_cast<int>(left * 1000)));
+      state.z3 = verifier::z3_check(program, state.graph, z3);
+    }
+    state.accepted =
+        state.random.verdict == Verdict::kPass && state.z3.verdict != Verdict::kRefuted;
+    std::lock_guard lock(progress_mutex);
+    session.progress.advance();
+  });
+
+  std::size_t proved = 0;
+  session.database->transaction([&] {
+    for (GraphState& state : session.graphs) store_graph(session, state);
+  });
+  for (const GraphState& state : session.graphs) {
+    session.report.search.verified += state.accepted;
+    proved += state.z3.verdict == Verdict::kProved;
+    if (!state.accepted)
+      session.report.notes.push_back(fmt::format(
+          "µGraph {} is not accepted: {}", state.id.substr(0, 12),
+          state.random.verdict == Verdict::kPass ? state.z3.reason : state.random.reason));
+  }
+  session.progress.end(fmt::format("{} of {} pass the random test, {} are proved",
+                                   session.report.search.verified, session.graphs.size(), proved),
+                       seconds_since(begin));
+}
+
+}  // namespace tenon::optimizer

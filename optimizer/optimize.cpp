@@ -1,0 +1,64 @@
+// The pipeline, written once. Each step is named and timed, and leaves what it made in the
+// session and in the database, so that an interrupted run keeps what it had.
+#include "optimizer/optimize.h"
+
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "optimizer/session.h"
+
+namespace tenon::optimizer {
+
+namespace {
+
+void step(Session& session, const char* name, void (*body)(Session&)) {
+  auto begin = std::chrono::steady_clock::now();
+  body(session);
+  session.report.steps.push_back({name, seconds_since(begin)});
+}
+
+}  // namespace
+
+bool Session::should_stop() {
+  if (stop.stop_requested())
+    report.stop_reason = "interrupted";
+  else if (left() <= 0)
+    report.stop_reason = "budget";
+  else
+    return false;
+  return true;
+}
+
+Report optimize(const Options& options, Progress& progress, std::stop_token stop) {
+  Session session(options, progress, stop);
+  session.report.workload = options.workload;
+  session.device = runtime::open_device(options.device);
+  session.report.device = session.device->info().id;
+  session.report.device_name = session.device->info().name;
+  const bool needs_compiler = !session.device->info().target.is_host();
+  std::string why;
+  if (needs_compiler && !codegen::nvrtc_available(&why)) throw DeviceError(why);
+
+  session.database =
+      cache::Database::open(options.database.empty() ? cache::default_path() : options.database);
+  session.report.database = session.database->path();
+  if (!options.retune && answer_from_database(session)) return std::move(session.report);
+
+  step(session, "prepare", begin_session);
+  step(session, "enumerate", enumerate_graphs);
+  step(session, "verify", verify_graphs);
+  step(session, "schedule", make_candidates);
+  step(session, "compile", compile_candidates);
+  if (session.executes()) {
+    step(session, "screen", screen_candidates);
+    step(session, "accept", accept_candidates);
+    step(session, "measure", measure_finalists);
+  } else {
+    step(session, "rank", rank_by_estimate);
+  }
+  step(session, "choose", choose_best);
+  step(session, "store", end_session);
+  return std::move(session.report);
+}
+
+}  // namespace tenon::optimizer

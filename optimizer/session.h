@@ -1,0 +1,100 @@
+// What the steps of the pipeline share.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cache/database.h"
+#include "codegen/codegen.h"
+#include "ir/schedule.h"
+#include "measure/measure.h"
+#include "optimizer/optimize.h"
+#include "runtime/device.h"
+
+namespace tenon::optimizer {
+
+inline double seconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+struct GraphState {
+  ir::MuGraph graph;
+  std::string id;
+  std::string label;
+  std::string text;
+  verifier::Evidence random, z3;
+  bool accepted = false;  // random passed and nothing refuted it
+  bool unfused = false;
+  std::int64_t row = 0;  // in the database
+};
+
+struct CandidateState {
+  std::size_t graph = 0;  // index in Session::graphs
+  ir::Schedule schedule;
+  double estimated_us = 0;
+  codegen::Generated generated;
+  std::vector<codegen::Compiled> compiled;
+  measure::Status status = measure::Status::kOk;
+  std::string reason;
+  measure::Timing timing;  // of the last round it was in
+  bool timed = false;
+  verifier::Evidence numeric;
+  bool has_numeric = false;
+  std::int64_t plan_row = 0;
+
+  bool usable() const {
+    return status == measure::Status::kOk && has_numeric &&
+           numeric.verdict == verifier::Verdict::kPass;
+  }
+  measure::Candidate runnable() const;
+};
+
+struct Session {
+  Session(const Options& o, Progress& p, std::stop_token s) : options(o), progress(p), stop(s) {}
+
+  const Options& options;
+  Progress& progress;
+  std::stop_token stop;
+  std::chrono::steady_clock::time_point start = std::chrono::steady_clock::now();
+
+  std::unique_ptr<runtime::Device> device;
+  std::unique_ptr<cache::Database> database;
+  std::unique_ptr<measure::Runner> runner;  // null on compile: devices
+  std::vector<GraphState> graphs;
+  std::vector<CandidateState> candidates;
+  Report report;
+
+  std::int64_t workload_row = 0, environment_row = 0, session_row = 0;
+
+  double elapsed() const { return seconds_since(start); }
+  double left() const { return options.budget_seconds - elapsed(); }
+  bool executes() const { return device->info().executes; }
+  // Is it time to end? Sets the stop reason.
+  bool should_stop();
+};
+
+// The steps, in the order in which optimize() takes them.
+bool answer_from_database(Session& session);
+void begin_session(Session& session);
+void enumerate_graphs(Session& session);
+void verify_graphs(Session& session);
+void make_candidates(Session& session);
+void compile_candidates(Session& session);
+void rank_by_estimate(Session& session);
+void screen_candidates(Session& session);
+void accept_candidates(Session& session);
+void measure_finalists(Session& session);
+void choose_best(Session& session);
+void end_session(Session& session);
+
+// Rows of the database for what the steps made (store.cpp).
+void store_graph(Session& session, GraphState& graph);
+void store_candidate(Session& session, CandidateState& candidate);
+void store_numeric(Session& session, const CandidateState& candidate);
+void store_measurement(Session& session, const CandidateState& candidate, const std::string& kind);
+BestReport best_report(const cache::Stored& stored);
+std::string tenon_version();
+
+}  // namespace tenon::optimizer
