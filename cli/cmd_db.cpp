@@ -6,7 +6,7 @@
 #include "cli/json.h"
 #include "cli/table.h"
 #include "ir/error.h"
-#include "optimizer/load.h"
+#include "runtime/load.h"
 
 namespace tenon::cli {
 
@@ -170,7 +170,7 @@ int best(const Arguments& a) {
   auto database = open(a);
   std::string why;
   auto stored = database->best(
-      optimizer::make_query(workload, device->info(), a.launch == "dependent"), &why);
+      runtime::make_query(workload, device->info(), a.launch == "dependent"), &why);
   return show_stored(a, stored, why);
 }
 

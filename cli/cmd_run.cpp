@@ -5,7 +5,7 @@
 #include "cli/json.h"
 #include "ir/error.h"
 #include "measure/measure.h"
-#include "optimizer/load.h"
+#include "runtime/load.h"
 
 namespace tenon::cli {
 
@@ -29,7 +29,7 @@ int run_stored(const Arguments& a) {
       cache::Database::open(a.database.empty() ? cache::default_path() : a.database, true);
   std::string why;
   auto stored = database->best(
-      optimizer::make_query(workload, device->info(), a.launch == "dependent"), &why);
+      runtime::make_query(workload, device->info(), a.launch == "dependent"), &why);
   if (!stored) {
     fmt::print(stderr, "tenon: nothing is stored for {} on {}: {}\n", ir::print(workload),
                device->info().id, why);

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/sha256.h"
-#include "optimizer/load.h"
+#include "runtime/load.h"
 #include "optimizer/session.h"
 #include "optimizer/version.h"
 
@@ -65,10 +65,10 @@ BestReport best_report(const cache::Stored& stored) {
 // anew.
 bool answer_from_database(Session& session) {
   std::string why;
-  auto stored = session.database->best(make_query(session.options.workload, session.device->info(),
+  auto stored = session.database->best(runtime::make_query(session.options.workload, session.device->info(),
                                                   session.options.dependent_launch),
                                        &why);
-  if (!stored || stored->workload.m != dynamic_extent(session.options.workload)) return false;
+  if (!stored || stored->workload.m != runtime::dynamic_extent(session.options.workload)) return false;
   bool wanted = session.executes() ? stored->usable : stored->measurement.kind == "estimated";
   if (!wanted) return false;
   session.report.from_database = true;
@@ -87,7 +87,7 @@ void begin_session(Session& session) {
   workload.key = ir::key(w);
   workload.program = w.program.signature.program;
   workload.program_text = ir::print(w.program);
-  workload.m = dynamic_extent(w);
+  workload.m = runtime::dynamic_extent(w);
   workload.dims_json = named_dims(w).dump();
   workload.dtype = std::string(ir::name(w.dtype));
   workload.attributes_json = json(w.attributes).dump();
@@ -179,7 +179,7 @@ void store_candidate(Session& session, CandidateState& candidate) {
     plan.m_min = made.m_min;
     plan.m_max = made.m_max;
   } else {
-    plan.m_min = plan.m_max = dynamic_extent(session.options.workload);
+    plan.m_min = plan.m_max = runtime::dynamic_extent(session.options.workload);
   }
   // A plan that was never made is still told apart by its µGraph and schedule.
   plan.sha256 = ir::sha256_hex(

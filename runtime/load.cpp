@@ -1,9 +1,9 @@
-#include "optimizer/load.h"
+#include "runtime/load.h"
 
 #include "ir/error.h"
 #include "ir/plan.h"
 
-namespace tenon::optimizer {
+namespace tenon::runtime {
 
 std::int64_t dynamic_extent(const ir::Workload& workload) {
   for (std::size_t d = 0; d < workload.extents.size(); ++d)
@@ -11,7 +11,7 @@ std::int64_t dynamic_extent(const ir::Workload& workload) {
   return 1;
 }
 
-cache::Query make_query(const ir::Workload& workload, const runtime::DeviceInfo& device,
+cache::Query make_query(const ir::Workload& workload, const DeviceInfo& device,
                         bool dependent_launch) {
   cache::Query query;
   query.workload_key = ir::key(workload);
@@ -23,7 +23,7 @@ cache::Query make_query(const ir::Workload& workload, const runtime::DeviceInfo&
   return query;
 }
 
-std::unique_ptr<runtime::Executable> load(const cache::Stored& stored, runtime::Device& device) {
+std::unique_ptr<Executable> load(const cache::Stored& stored, Device& device) {
   ir::LaunchPlan plan = ir::parse_plan(stored.plan.text);
   if (plan.modules.size() != stored.kernels.size())
     throw UserError("plan " + std::to_string(stored.plan.id), "without some of its kernels",
@@ -33,4 +33,4 @@ std::unique_ptr<runtime::Executable> load(const cache::Stored& stored, runtime::
   return device.load(plan, cubins);
 }
 
-}  // namespace tenon::optimizer
+}  // namespace tenon::runtime

@@ -1,0 +1,234 @@
+// The command as a user meets it: exit codes, one-sentence errors, and the whole way from a
+// shape to a launched kernel on the host device.
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+
+namespace {
+
+namespace fs = std::filesystem;
+using json = nlohmann::json;
+
+struct Outcome {
+  int code = -1;
+  std::string out, err;
+};
+
+std::string slurp(const fs::path& path) {
+  std::ifstream in(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(in), {}};
+}
+
+class Cli : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    std::string pattern = (fs::temp_directory_path() / "tenon-cli-XXXXXX").string();
+    ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+    folder_ = pattern;
+    database_ = folder_ / "tuning.db";
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  Outcome shell(const std::string& command) const {
+    const fs::path out = folder_ / "out", err = folder_ / "err";
+    const int status = std::system((command + " >" + out.string() + " 2>" + err.string()).c_str());
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : -1, slurp(out), slurp(err)};
+  }
+  Outcome tenon(const std::string& arguments) const {
+    return shell(std::string(TENON_COMMAND) + " " + arguments);
+  }
+  std::string db() const { return " --db " + database_.string(); }
+
+  // Bad input: exit code 2, one sentence that names what is wrong, nothing created.
+  void expect_bad_input(const std::string& arguments, const std::string& named) const {
+    Outcome o = tenon(arguments);
+    EXPECT_EQ(o.code, 2) << arguments << "\n" << o.err;
+    EXPECT_NE(o.err.find(named), std::string::npos) << arguments << "\n" << o.err;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+    EXPECT_EQ(o.out, "");
+    EXPECT_FALSE(fs::exists(database_)) << "the database was touched by: " << arguments;
+  }
+
+  fs::path folder_, database_;
+};
+
+const std::string kSmall = "rmsnorm_linear --m 3 --k 100 --n 7 --dtype fp32 --device host";
+
+TEST_F(Cli, BadInputIsOneSentenceAndExitCodeTwo) {
+  expect_bad_input("optimize no_such_program --m 1 --k 1 --n 1 --device host" + db(),
+                   "no_such_program");
+  expect_bad_input("optimize rmsnorm_linear --m 0 --k 8 --n 8 --device host" + db(), "--m is '0'");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k -5 --n 8 --device host" + db(), "--k");
+  expect_bad_input(
+      "optimize rmsnorm_linear --m 4 --k 8 --n 99999999999999999999 --device host" + db(), "--n");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n eight --device host" + db(), "eight");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --device host" + db(), "n");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --dim q=3 --device host" + db(), "q");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --dtype int7 --device host" + db(),
+                   "int7");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --device tpu" + db(), "tpu");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --device compile:sm_1" + db(),
+                   "sm_1");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host --budget soon" + db(),
+                   "soon");
+  expect_bad_input(
+      "optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host --attribute eps=nan" + db(), "nan");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host --launch never" + db(),
+                   "never");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --frobnicate" + db(), "frobnicate");
+  expect_bad_input("frobnicate", "frobnicate");
+  expect_bad_input("", "subcommand");
+}
+
+TEST_F(Cli, MissingCudaDeviceIsExitCodeThree) {
+  Outcome o = tenon("optimize rmsnorm_linear --m 4 --k 8 --n 8 --device cuda:99" + db());
+  EXPECT_EQ(o.code, 3) << o.err;
+  EXPECT_NE(o.err.find("cuda:99"), std::string::npos) << o.err;
+  EXPECT_FALSE(fs::exists(database_));
+}
+
+TEST_F(Cli, MalformedTextIsNamedWithItsPlace) {
+  const fs::path file = folder_ / "bad.mugraph";
+  std::ofstream(file)
+      << "mugraph rmsnorm_linear\ndims m, k, n\nattribute eps = 1e-6\nnonsense here\n";
+  expect_bad_input("verify rmsnorm_linear " + file.string(), "line 4");
+  expect_bad_input("verify rmsnorm_linear " + (folder_ / "missing.mugraph").string(),
+                   "missing.mugraph");
+  const fs::path program = folder_ / "bad.program";
+  std::ofstream(program)
+      << "program p\ndims m\ninput x: T[m] activation\n%0 = frob(x)\noutput y: T = %0\n";
+  expect_bad_input("optimize " + program.string() + " --m 4 --device host" + db(), "frob");
+}
+
+TEST_F(Cli, CorruptAndUnwritableDatabasesAreRefusedUnchanged) {
+  std::ofstream(database_) << "this is not a database, it is a diary of more than one page of text";
+  const std::string before = slurp(database_);
+  for (const char* command : {"optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host", "db ls",
+                              "explain 1", "run rmsnorm_linear --m 4 --k 8 --n 8 --device host"}) {
+    Outcome o = tenon(command + db());
+    EXPECT_EQ(o.code, 2) << command << o.err;
+    EXPECT_NE(o.err.find(database_.string()), std::string::npos) << o.err;
+    EXPECT_EQ(slurp(database_), before);
+  }
+  Outcome o = tenon(std::string("optimize ") + kSmall + " --db /proc/no/such/folder/tuning.db");
+  EXPECT_EQ(o.code, 2) << o.err;
+  EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << o.err;
+}
+
+TEST_F(Cli, InformationCommandsWorkWithoutADevice) {
+  EXPECT_EQ(tenon("version").code, 0);
+  EXPECT_EQ(tenon("--help").code, 0);
+  EXPECT_EQ(tenon("optimize --help").code, 0);
+  Outcome devices = tenon("devices --json");
+  EXPECT_EQ(devices.code, 0);
+  bool host = false;
+  for (const json& d : json::parse(devices.out)) host = host || d["id"] == "host";
+  EXPECT_TRUE(host);
+  Outcome programs = tenon("programs --json");
+  EXPECT_EQ(json::parse(programs.out)[0]["name"], "rmsnorm_linear");
+  const fs::path file = folder_ / "copy.program";
+  std::ofstream(file) << tenon("programs rmsnorm_linear").out;
+  EXPECT_EQ(tenon("programs " + file.string()).out, slurp(file));
+}
+
+TEST_F(Cli, OptimizeStoresAWinnerThatRunsAndAnswersAtOnce) {
+  Outcome first = tenon("optimize " + kSmall + " --budget 30s --json" + db());
+  ASSERT_EQ(first.code, 0) << first.err;
+  json report = json::parse(first.out);
+  EXPECT_EQ(report["workload"]["program"], "rmsnorm_linear");
+  EXPECT_EQ(report["workload"]["m"], 3);
+  EXPECT_EQ(report["workload"]["k"], 100);
+  EXPECT_EQ(report["workload"]["n"], 7);
+  EXPECT_EQ(report["workload"]["dtype"], "fp32");
+  EXPECT_EQ(report["device"], "host");
+  EXPECT_EQ(report["database"], database_.string());
+  const json& best = report["best"];
+  EXPECT_EQ(best["evidence"]["random"]["verdict"], "pass");
+  EXPECT_EQ(best["evidence"]["z3"]["verdict"], "proved");
+  EXPECT_EQ(best["evidence"]["numeric"]["verdict"], "pass");
+  EXPECT_EQ(best["kind"], "measured");
+  EXPECT_GT(best["time_us"].get<double>(), 0);
+  EXPECT_GT(best["reference_time_us"].get<double>(), 0);
+  for (const char* counter :
+       {"enumerated", "pruned", "distinct", "verified", "compiled", "measured", "seconds"})
+    EXPECT_TRUE(report["search"].contains(counter)) << counter;
+  EXPECT_GE(report["search"]["distinct"].get<int>(), 4);
+
+  Outcome second = tenon("optimize " + kSmall + " --json" + db());
+  ASSERT_EQ(second.code, 0);
+  EXPECT_TRUE(json::parse(second.out)["from_database"].get<bool>());
+  EXPECT_EQ(json::parse(second.out)["best"]["id"], best["id"]);
+
+  Outcome run = tenon("run " + kSmall + " --json" + db());
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(json::parse(run.out)["numeric"]["verdict"], "pass");
+
+  const std::string id = std::to_string(best["id"].get<int>());
+  EXPECT_EQ(tenon("db ls" + db()).code, 0);
+  EXPECT_EQ(tenon("db stats" + db()).code, 0);
+  EXPECT_EQ(json::parse(tenon("db show " + id + " --json" + db()).out)["usable"], true);
+  EXPECT_EQ(json::parse(tenon("db best " + kSmall + " --json" + db()).out)["plan"], best["id"]);
+  Outcome explain = tenon("explain " + id + db());
+  EXPECT_EQ(explain.code, 0);
+  EXPECT_NE(explain.out.find("kernel k0"), std::string::npos);
+
+  Outcome none = tenon("run rmsnorm_linear --m 3 --k 101 --n 7 --dtype fp32 --device host" + db());
+  EXPECT_EQ(none.code, 1);
+  EXPECT_EQ(std::count(none.err.begin(), none.err.end(), '\n'), 1) << none.err;
+  EXPECT_EQ(tenon("explain 999999" + db()).code, 1);
+}
+
+TEST_F(Cli, CompileDeviceStoresEstimatesThatRunRefusesToCallMeasured) {
+  const std::string shape = "rmsnorm_linear --m 16 --k 576 --n 960 --device compile:sm_80";
+  Outcome o = tenon("optimize " + shape + " --budget 60s --json" + db());
+  if (o.code == 3) GTEST_SKIP() << "NVRTC is not here: " << o.err;
+  ASSERT_EQ(o.code, 0) << o.err;
+  json report = json::parse(o.out);
+  EXPECT_EQ(report["best"]["kind"], "estimated");
+  EXPECT_EQ(report["search"]["lowerable"], report["search"]["verified"]);
+  EXPECT_FALSE(report["search"]["failed"].contains("compile_error"));
+  EXPECT_EQ(report["best"]["evidence"]["numeric"]["verdict"], "unknown");
+  Outcome run = tenon("run " + shape + db());
+  EXPECT_EQ(run.code, 1);
+  EXPECT_NE(run.err.find("not measured"), std::string::npos) << run.err;
+}
+
+TEST_F(Cli, ExampleRunsTheStoredKernelWithinTheContract) {
+  ASSERT_EQ(
+      tenon("optimize rmsnorm_linear --m 16 --k 576 --n 960 --device host --budget 20s" + db())
+          .code,
+      0);
+  Outcome o = shell(std::string(TENON_EXAMPLE) + " " + database_.string() + " host");
+  EXPECT_EQ(o.code, 0) << o.err;
+  EXPECT_NE(o.out.find("within the contract"), std::string::npos) << o.out;
+}
+
+TEST_F(Cli, VerifyAcceptsTheFixturesAndRefutesASabotagedOne) {
+  for (const auto& entry : fs::directory_iterator(TENON_FIXTURES))
+    if (entry.path().extension() == ".mugraph") {
+      Outcome o = tenon("verify rmsnorm_linear " + entry.path().string());
+      EXPECT_EQ(o.code, 0) << entry.path() << o.out << o.err;
+    }
+  std::string text = slurp(fs::path(TENON_FIXTURES) / "one_pass.mugraph");
+  std::size_t at = text.find("rsqrt");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 5, "sqrt");
+  const fs::path wrong = folder_ / "wrong.mugraph";
+  std::ofstream(wrong) << text;
+  Outcome o = tenon("verify rmsnorm_linear " + wrong.string() + " --json");
+  EXPECT_EQ(o.code, 1);
+  json evidence = json::parse(o.out)["evidence"];
+  EXPECT_EQ(evidence["random"]["verdict"], "refuted");
+  EXPECT_TRUE(evidence["random"].contains("counterexample"));
+  EXPECT_EQ(evidence["z3"]["verdict"], "refuted");
+}
+
+}  // namespace
