@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/plan.h"
@@ -13,54 +14,165 @@
 namespace tenon::cache {
 
 // Rows as values; ids are 0 until stored. Field meanings: docs/database.md.
-struct WorkloadRow { std::int64_t id = 0; std::string key; std::string program; std::string program_text;
-  std::int64_t m = 0; std::string dims_json; std::string dtype; std::string attributes_json; };
-struct EnvironmentRow { std::int64_t id = 0; std::string device_name; std::string device_class; int sm_count = 0;
-  std::string driver; std::string nvrtc; std::string tenon; };
-struct MuGraphRow { std::int64_t id = 0; std::string sha256; std::string text; std::string label; std::string program; };
-struct ScheduleRow { std::int64_t id = 0; std::string sha256; std::string text; };
-struct EvidenceRow { std::int64_t id = 0; std::int64_t mugraph = 0; std::int64_t plan = 0; /* 0: of the µGraph alone */
-  std::string method; std::string verdict; std::string reason; std::string figures_json;
-  std::string counterexample_json; double seconds = 0; std::string created; };
-struct KernelRow { std::int64_t id = 0; std::string source_sha256; std::string source; std::string options; std::string target;
-  std::string nvrtc; std::string cubin; std::string cubin_sha256; std::string resources_json; int registers = 0;
-  int shared_bytes = 0; int spill_bytes = 0; double compile_seconds = 0; std::string status; std::string log; };
-struct PlanRow { std::int64_t id = 0; std::int64_t workload = 0; std::int64_t mugraph = 0; std::int64_t schedule = 0;
-  std::string device_class; std::string text; std::string sha256; std::int64_t m_min = 0; std::int64_t m_max = 0;
-  bool dependent_launch = false; bool uses_library = false; std::vector<std::int64_t> kernels; };
-struct MeasurementRow { std::int64_t id = 0; std::int64_t plan = 0; std::int64_t environment = 0; std::int64_t session = 0;
-  std::string status; std::string reason; std::string kind; /* "measured" or "estimated" */ double time_us = 0; double spread_us = 0;
-  std::vector<double> samples_us; std::string protocol; std::string created; };
-struct SessionRow { std::int64_t id = 0; std::int64_t workload = 0; std::int64_t environment = 0; std::string options_json;
-  std::int64_t seed = 0; std::string stop_reason; std::string counters_json; std::string started; std::string ended; };
+// Hashes left empty are computed; `created` and `started` left empty are the time of storing.
+
+struct WorkloadRow {
+  std::int64_t id = 0;
+  std::string key;           // ir::key: the workload without m
+  std::string program;       // its name
+  std::string program_text;  // canonical text form; its SHA-256 is the program's identity
+  std::int64_t m = 0;
+  std::string dims_json;
+  std::string dtype;
+  std::string attributes_json;
+};
+
+struct EnvironmentRow {
+  std::int64_t id = 0;
+  std::string device_name;
+  std::string device_class;  // "host", "sm_90a" …
+  int sm_count = 0;
+  std::string driver;
+  std::string nvrtc;
+  std::string tenon;
+};
+
+struct MuGraphRow {
+  std::int64_t id = 0;
+  std::string sha256;  // ir::identity
+  std::string text;
+  std::string label;    // ir::describe
+  std::string program;  // the name of the program it was found for
+};
+
+struct ScheduleRow {
+  std::int64_t id = 0;
+  std::string sha256;
+  std::string text;
+};
+
+struct EvidenceRow {
+  std::int64_t id = 0;
+  std::int64_t mugraph = 0;
+  std::int64_t plan = 0;  // 0: of the µGraph alone
+  std::string method;     // "random", "z3", "numeric" …
+  std::string verdict;    // "pass", "proved", "refuted", "unknown", "timeout", "unsupported"
+  std::string reason;
+  std::string figures_json;
+  std::string counterexample_json;
+  double seconds = 0;
+  std::string created;
+  // ir::identity of the program compared with. Empty: not stated, counts for every program of
+  // the µGraph's name.
+  std::string program_sha256;
+};
+
+struct KernelRow {
+  std::int64_t id = 0;
+  std::string source_sha256;
+  std::string source;
+  std::string options;
+  std::string target;
+  std::string nvrtc;
+  std::string cubin;  // bytes; empty when the compilation failed
+  std::string cubin_sha256;
+  std::string resources_json;
+  int registers = 0;
+  int shared_bytes = 0;
+  int spill_bytes = 0;
+  double compile_seconds = 0;
+  std::string status;  // "ok", "compile_error"
+  std::string log;
+};
+
+struct PlanRow {
+  std::int64_t id = 0;
+  std::int64_t workload = 0;
+  std::int64_t mugraph = 0;
+  std::int64_t schedule = 0;
+  std::string device_class;
+  std::string text;  // ir::print(LaunchPlan); empty for a candidate that got none
+  std::string sha256;
+  std::int64_t m_min = 0;
+  std::int64_t m_max = 0;
+  bool dependent_launch = false;
+  bool uses_library = false;
+  std::vector<std::int64_t> kernels;  // in the order of the plan's modules
+};
+
+struct MeasurementRow {
+  std::int64_t id = 0;
+  std::int64_t plan = 0;
+  std::int64_t environment = 0;
+  std::int64_t session = 0;  // 0: none
+  std::string status;        // "ok", "compile_error", "launch_error", "wrong_result", "timeout",
+                             // "crashed", "unsupported"
+  std::string reason;
+  std::string kind;    // "measured" or "estimated"
+  double time_us = 0;  // stored as NULL, and read as 0, unless finite
+  double spread_us = 0;
+  std::vector<double> samples_us;
+  std::string protocol;
+  std::string created;
+};
+
+struct SessionRow {
+  std::int64_t id = 0;
+  std::int64_t workload = 0;
+  std::int64_t environment = 0;
+  std::string options_json;
+  std::int64_t seed = 0;
+  std::string stop_reason;  // empty while it runs
+  std::string counters_json;
+  std::string started;
+  std::string ended;
+  double reference_time_us = 0;  // the unfused form; 0: unknown
+};
 
 // A stored winner with all that is needed to load it and to explain it.
 struct Stored {
-  WorkloadRow workload; EnvironmentRow environment; MuGraphRow mugraph; ScheduleRow schedule; PlanRow plan;
-  MeasurementRow measurement; std::vector<EvidenceRow> evidence; std::vector<KernelRow> kernels;
+  WorkloadRow workload;
+  EnvironmentRow environment;
+  MuGraphRow mugraph;
+  ScheduleRow schedule;
+  PlanRow plan;
+  MeasurementRow measurement;  // id 0: never measured nor estimated
+  std::vector<EvidenceRow> evidence;
+  std::vector<KernelRow> kernels;
   double reference_time_us = 0;  // the unfused form in the same session; 0 where unknown
   bool usable = false;           // random pass and numeric pass (measured), nothing refuted
+  bool fresh = true;             // measured on the device, driver and versions asked for
+  std::string note;              // why it is not fresh or not usable; empty when nothing is to be said
 };
 
 struct Query {
-  std::string workload_key;            // ir::key
-  std::int64_t m = 0;                  // must lie in the plan's interval
+  std::string workload_key;  // ir::key
+  std::int64_t m = 0;        // must lie in the plan's interval
   std::string device_class;
-  std::string device_name;             // empty: any; else preferred (fresh), others are stale
+  std::string device_name;  // empty: any; else preferred (fresh), others are stale
   bool dependent_launch = false;
   bool allow_library = true;
   bool include_estimated = false;
+  std::string driver;  // these three only decide what is fresh; empty: any
+  std::string nvrtc;
+  std::string tenon;
 };
 
+// One connection to one file. Its methods may be called from several threads; several processes
+// may write and read the same file. Every method throws UserError, one sentence that names the
+// path, when the file turns out corrupt, full, locked for longer than 30 s or unwritable.
 class Database {
  public:
-  // Creates it (and its folder) where missing unless read_only. Throws UserError that names the path
-  // when it is not a Tenon database, is corrupt, has a newer version, or cannot be written.
+  // Creates it (and its folder) where missing unless read_only. Throws UserError that names the
+  // path when it is not a Tenon database, is corrupt, has a newer version, or cannot be written;
+  // the file is then as it was. A read-only database in a folder without write permission is
+  // opened immutable.
   static std::unique_ptr<Database> open(const std::string& path, bool read_only = false);
   virtual ~Database() = default;
   virtual const std::string& path() const = 0;
 
-  // Each put returns the id; rows with the same natural key are not duplicated.
+  // Each put returns the id; rows with the same natural key (docs/database.md) are not duplicated.
+  // References must be ids that a put returned (InternalError otherwise).
   virtual std::int64_t put(const WorkloadRow& row) = 0;
   virtual std::int64_t put(const EnvironmentRow& row) = 0;
   virtual std::int64_t put(const MuGraphRow& row) = 0;
@@ -70,24 +182,52 @@ class Database {
   virtual std::int64_t put(const PlanRow& row) = 0;
   virtual std::int64_t put(const MeasurementRow& row) = 0;
   virtual std::int64_t put(const SessionRow& row) = 0;
-  virtual void finish_session(std::int64_t id, const std::string& stop_reason, const std::string& counters_json) = 0;
+  virtual void finish_session(std::int64_t id, const std::string& stop_reason,
+                              const std::string& counters_json) = 0;
   virtual void set_session_reference(std::int64_t id, double reference_time_us) = 0;
-  // Runs `body` in one transaction; rolled back when it throws.
+  // Runs `body` in one transaction; rolled back when it throws. May be nested.
   virtual void transaction(const std::function<void()>& body) = 0;
 
-  // The fastest usable plan, or nothing. `why` then says what is nearest and why it did not match.
+  // The fastest usable plan, or nothing; never throws for what the file holds. `why` is set to
+  // what is nearest and why it did not match, or, for a hit, to its note (stale …).
+  //
+  // A plan is considered when workload key, device class and launch mode are equal and m lies in
+  // its interval. Its newest measurement decides: a failed one rules it out. Plans tuned at the
+  // m nearest to the one asked for come first, then fresh ones before stale ones, then the
+  // fastest. Estimated ones come after all measured ones, and only when asked for. Plans and
+  // cubins whose checksum is wrong are passed over, and `why` says so.
   virtual std::optional<Stored> best(const Query& query, std::string* why = nullptr) = 0;
+  // Any plan, with its newest measurement (measured before estimated). Nothing for an unknown id. Where
+  // a checksum is wrong, `usable` is false, `note` says so and the cubin is left out.
   virtual std::optional<Stored> by_plan(std::int64_t plan_id) = 0;
 
-  struct Listing { std::int64_t plan = 0; std::string program; std::string dims; std::string dtype; std::string device; std::string mugraph;
-    std::string schedule; std::string status; std::string kind; double time_us = 0; double spread_us = 0; std::string created; bool best = false; };
-  // Every plan's newest measurement, or only the best per workload and device. Sorted by workload, then time.
+  struct Listing {
+    std::int64_t plan = 0;
+    std::string program;
+    std::string dims;  // "m=16 k=576 n=960"
+    std::string dtype;
+    std::string device;  // its name
+    std::string mugraph;
+    std::string schedule;
+    std::string status;
+    std::string kind;
+    double time_us = 0;  // 0: none
+    double spread_us = 0;
+    std::string created;
+    bool best = false;  // in the view `best`
+  };
+  // Every plan's newest measurement, or only the best per workload, device class and launch mode.
+  // Sorted by workload, then device, then time (those without one last).
   virtual std::vector<Listing> list(bool only_best) = 0;
   // (table name, number of rows), in schema order.
   virtual std::vector<std::pair<std::string, std::int64_t>> table_counts() = 0;
+  // What is wrong with the file, one sentence each; empty when nothing is: SQLite's integrity and
+  // foreign key checks, and the checksums of plans and cubins.
+  virtual std::vector<std::string> check() = 0;
 };
 
 // $TENON_DB, else $XDG_DATA_HOME/tenon/tuning.db, else ~/.local/share/tenon/tuning.db.
+// Throws UserError where none of the three variables is set.
 std::string default_path();
 
 }  // namespace tenon::cache

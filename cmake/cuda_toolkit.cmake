@@ -1,25 +1,13 @@
 # CUDA is used for its headers only (cuda.h, nvrtc.h, cublasLt.h); driver, NVRTC and
 # cuBLASLt are opened at run time, so that every binary starts on a machine without them.
-# Found at CUDA_HOME, then /usr/local/cuda, then beside nvcc, then .deps/cuda (the PyPI
-# wheels that scripts/cuda_wheels installs).
-set(TENON_CUDA_HINTS "")
-if(DEFINED ENV{CUDA_HOME})
-  list(APPEND TENON_CUDA_HINTS $ENV{CUDA_HOME})
+# scripts/find_cuda.sh says where the toolkit is looked for; TENON_CUDA_ROOT, compiled in, is
+# where NVRTC and cuBLASLt are looked for first.
+execute_process(COMMAND ${PROJECT_SOURCE_DIR}/scripts/find_cuda.sh
+  OUTPUT_VARIABLE TENON_CUDA_ROOT OUTPUT_STRIP_TRAILING_WHITESPACE)
+if(NOT TENON_CUDA_ROOT)
+  message(FATAL_ERROR "CUDA 12 or later is missing; run make deps, or set CUDA_HOME")
 endif()
-list(APPEND TENON_CUDA_HINTS /usr/local/cuda)
-find_program(TENON_NVCC nvcc)
-if(TENON_NVCC)
-  get_filename_component(nvcc_bin ${TENON_NVCC} DIRECTORY)
-  get_filename_component(nvcc_root ${nvcc_bin} DIRECTORY)
-  list(APPEND TENON_CUDA_HINTS ${nvcc_root})
-endif()
-list(APPEND TENON_CUDA_HINTS ${PROJECT_SOURCE_DIR}/.deps/cuda)
-find_path(TENON_CUDA_INCLUDE nvrtc.h PATHS ${TENON_CUDA_HINTS} PATH_SUFFIXES include NO_DEFAULT_PATH)
-if(NOT TENON_CUDA_INCLUDE)
-  message(FATAL_ERROR "CUDA headers are missing; run make deps, or set CUDA_HOME")
-endif()
-get_filename_component(TENON_CUDA_ROOT ${TENON_CUDA_INCLUDE} DIRECTORY)
 message(STATUS "CUDA: ${TENON_CUDA_ROOT}")
 add_library(tenon_cuda_headers INTERFACE)
-target_include_directories(tenon_cuda_headers SYSTEM INTERFACE ${TENON_CUDA_INCLUDE})
+target_include_directories(tenon_cuda_headers SYSTEM INTERFACE ${TENON_CUDA_ROOT}/include)
 target_compile_definitions(tenon_cuda_headers INTERFACE TENON_CUDA_ROOT="${TENON_CUDA_ROOT}")

@@ -1,6 +1,10 @@
 # A folder is a library, a namespace and an include prefix (docs/architecture.md).
 
 set(TENON_WARNINGS -Wall -Wextra -Wshadow -Wno-unused-parameter -Wnon-virtual-dtor -Wold-style-cast)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+  # GCC 12 warns of "s" + std::to_string(i) (its bug 105651).
+  list(APPEND TENON_WARNINGS -Wno-restrict)
+endif()
 if(TENON_WERROR)
   list(APPEND TENON_WARNINGS -Werror)
 endif()
@@ -31,6 +35,22 @@ function(tenon_test name)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})
+endfunction()
+
+# tenon_soak(<name> SOURCES … LIBS … [ARGS …]): a long-running check, built and run by `make soak` only.
+function(tenon_soak name)
+  if(NOT TENON_TESTS)
+    return()
+  endif()
+  cmake_parse_arguments(ARG "" "" "SOURCES;LIBS;ARGS" ${ARGN})
+  add_executable(${name} EXCLUDE_FROM_ALL ${ARG_SOURCES})
+  target_compile_options(${name} PRIVATE ${TENON_WARNINGS})
+  target_link_libraries(${name} PRIVATE ${ARG_LIBS})
+  if(NOT TARGET soak)
+    add_custom_target(soak)
+  endif()
+  add_custom_target(run_${name} COMMAND ${name} ${ARG_ARGS} USES_TERMINAL)
+  add_dependencies(soak run_${name})
 endfunction()
 
 # Adds <folder> and tests/<folder> where they exist and TENON_ONLY does not leave them out.

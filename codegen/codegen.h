@@ -39,17 +39,17 @@ struct KernelResources {
   std::string entry;
   int registers = 0;
   int static_shared_bytes = 0;
-  int spill_bytes = 0;   // spill stores + loads
+  int spill_bytes = 0;  // spill stores + loads
   int stack_bytes = 0;
 };
 
 struct Compiled {
   bool ok = false;
-  std::string log;       // whole compiler log; on failure what went wrong
-  std::string cubin;     // bytes
-  std::string sha256;    // of the cubin
-  std::string ptx;       // only when asked for
-  std::string options;   // NVRTC options used, one string
+  std::string log;      // whole compiler log; on failure what went wrong
+  std::string cubin;    // bytes
+  std::string sha256;   // of the cubin
+  std::string ptx;      // only when asked for
+  std::string options;  // NVRTC options used, one string
   std::string nvrtc_version;
   std::string source_sha256;
   std::vector<KernelResources> resources;

@@ -1,11 +1,11 @@
 // Finds the tuned kernel of a shape in the tuning database and runs it.
 //   tenon optimize rmsnorm_linear --m 16 --k 576 --n 960 --device host
 //   run_stored [database] [device]
-#include <cmath>
 #include <cstdio>
 #include <random>
 #include <vector>
 
+#include "examples/reference.h"
 #include "ir/workload.h"
 #include "runtime/load.h"
 
@@ -48,23 +48,8 @@ int main(int argc, char** argv) try {
   std::vector<std::uint16_t> y(16 * 960);
   device->download(y.data(), output->data(), y.size() * 2);
 
-  // The same in double precision; the contract allows about 1.5 roundings of the inputs a row.
-  double worst = 0;
-  for (std::size_t i = 0; i < 16; ++i) {
-    double squares = 0, error = 0, norm = 0;
-    for (std::size_t l = 0; l < 576; ++l)
-      squares += double{values[0][i * 576 + l]} * values[0][i * 576 + l];
-    for (std::size_t j = 0; j < 960; ++j) {
-      double sum = 0;
-      for (std::size_t l = 0; l < 576; ++l)
-        sum += double{values[0][i * 576 + l]} * values[1][l] * values[2][l * 960 + j];
-      sum /= std::sqrt(squares / 576 + 1e-6);
-      error += std::pow(ir::from_bits16(ir::DType::kBF16, y[i * 960 + j]) - sum, 2);
-      norm += sum * sum;
-    }
-    worst = std::fmax(worst, std::sqrt(error / norm));
-  }
-  const bool good = worst <= 6e-3;
+  const double worst = examples::worst_row_error(values[0], values[1], values[2], y, 16, 576, 960);
+  const bool good = worst <= 6e-3;  // about 1.5 roundings of bf16 a row
   std::printf("plan %lld on %s, stored at %.2f us: worst row error %.2g, %s the contract\n",
               static_cast<long long>(stored->plan.id), device->info().id.c_str(),
               stored->measurement.time_us, worst, good ? "within" : "OUTSIDE");

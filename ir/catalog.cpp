@@ -23,15 +23,14 @@ attribute eps = 1e-6
 input x: T[m, k] activation
 input g: T[k] parameter
 input w: T[k, n] parameter
-%xf = cast(x, fp32)
-%sq = square(%xf)
+%sq = square(x)
 %ss = sum(%sq, k)
 %inv = const(1/k)
 %ms = mul(%ss, %inv)
 %eps = const(eps)
 %ve = add(%ms, %eps)
 %r = rsqrt(%ve)
-%xr = mul(%xf, %r)
+%xr = mul(x, %r)
 %xg = mul(%xr, g)
 %xc = cast(%xg, T)                # rounded to the activation's type, as frameworks do
 %y = matmul(%xc, w, k)

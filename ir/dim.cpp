@@ -1,5 +1,7 @@
 #include "ir/dim.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -94,7 +96,8 @@ Rational Rational::make(std::int64_t num, std::int64_t den) {
 Rational Rational::parse(const std::string& text) {
   Decimal decimal;
   std::size_t at = 0;
-  if (at < text.size() && (text[at] == '-' || text[at] == '+')) decimal.negative = text[at++] == '-';
+  if (at < text.size() && (text[at] == '-' || text[at] == '+'))
+    decimal.negative = text[at++] == '-';
   at = read_digits(text, at, &decimal);
   if (at < text.size() && (text[at] == 'e' || text[at] == 'E')) {
     at = read_exponent(text, at + 1, &decimal);
@@ -134,7 +137,7 @@ std::string to_text(const Rational& value) {
   std::int64_t rest = value.den;
   for (; rest % 2 == 0; rest /= 2) ++twos;
   for (; rest % 5 == 0; rest /= 5) ++fives;
-  const std::string fraction = std::to_string(value.num) + "/" + std::to_string(value.den);
+  const std::string fraction = fmt::format("{}/{}", value.num, value.den);
   if (rest != 1) return fraction;
   std::int64_t mantissa = value.num;
   for (int i = twos; i < fives; ++i) {
@@ -146,20 +149,18 @@ std::string to_text(const Rational& value) {
   if (mantissa == INT64_MIN) return fraction;
   const int places = std::max(twos, fives);
   const std::string sign = mantissa < 0 ? "-" : "";
-  std::string digits = std::to_string(mantissa < 0 ? -mantissa : mantissa);
+  const std::string digits = std::to_string(mantissa < 0 ? -mantissa : mantissa);
   if (places == 0) return sign + digits;
   const int count = static_cast<int>(digits.size());
   constexpr int kPlainZeros = 3;  // 0.0005 is plain, 5e-5 is not
   if (places - count > kPlainZeros) {
     const int exponent = places - (count - 1);
-    if (count > 1) digits.insert(1, ".");
-    return sign + digits + "e-" + std::to_string(exponent);
+    if (count == 1) return fmt::format("{}{}e-{}", sign, digits, exponent);
+    return fmt::format("{}{}.{}e-{}", sign, digits[0], digits.substr(1), exponent);
   }
-  if (places >= count) {
-    return sign + "0." + std::string(static_cast<std::size_t>(places - count), '0') + digits;
-  }
-  digits.insert(static_cast<std::size_t>(count - places), ".");
-  return sign + digits;
+  if (places >= count) return fmt::format("{}0.{:0>{}}", sign, digits, places);
+  const auto whole = static_cast<std::size_t>(count - places);
+  return fmt::format("{}{}.{}", sign, digits.substr(0, whole), digits.substr(whole));
 }
 
 }  // namespace tenon::ir

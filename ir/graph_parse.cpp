@@ -11,14 +11,16 @@ namespace {
 
 std::string known_operators() {
   std::string text;
-#define TENON_OP(kind, name, arity, cls, commutative, cuda) text += (text.empty() ? "" : ", ") + std::string(name);
+#define TENON_OP(kind, name, arity, cls, commutative, cuda) \
+  text += (text.empty() ? "" : ", ") + std::string(name);
 #include "ir/operators.def"
 #undef TENON_OP
   return text;
 }
 
 std::string known_dims(const Signature& signature) {
-  return signature.dims.empty() ? "none is declared" : fmt::format("{}", fmt::join(signature.dims, ", "));
+  return signature.dims.empty() ? "none is declared"
+                                : fmt::format("{}", fmt::join(signature.dims, ", "));
 }
 
 // Multiplies `constant` by `factor`^exponent.
@@ -33,7 +35,8 @@ void add_exponent(Map& exponents, const Key& base, int exponent) {
   int& sum = exponents[base];
   sum += exponent;
   if (std::abs(sum) > kMaxExponent) {
-    throw UserError(fmt::format("an exponent is {}; accepted: -{} to {}", sum, kMaxExponent, kMaxExponent));
+    throw UserError(
+        fmt::format("an exponent is {}; accepted: -{} to {}", sum, kMaxExponent, kMaxExponent));
   }
   if (sum == 0) exponents.erase(base);
 }
@@ -42,7 +45,8 @@ void parse_factor(TextLexer& lexer, const Signature& signature, bool divide, Con
   const Token token = lexer.peek();
   if (token.kind == TokenKind::kNumber) {
     lexer.next();
-    lexer.located(token.offset, [&] { multiply_number(constant, Rational::parse(token.string()), divide); });
+    lexer.located(token.offset,
+                  [&] { multiply_number(constant, Rational::parse(token.string()), divide); });
     return;
   }
   if (token.kind != TokenKind::kName) lexer.fail_expected(token, "a number, a dim or an attribute");
@@ -60,7 +64,7 @@ void parse_factor(TextLexer& lexer, const Signature& signature, bool divide, Con
     } else if (signature.attributes.count(base) != 0) {
       add_exponent(constant.attributes, base, exponent);
     } else {
-      throw UserError(fmt::format("{} is neither a dim nor an attribute", quoted(base)));
+      throw UserError(fmt::format("{} is neither a dim nor an attribute", quote(base)));
     }
   });
 }
@@ -75,7 +79,8 @@ Rational parse_rational(TextLexer& lexer) {
       const Token below = lexer.expect(TokenKind::kNumber, "a positive number");
       multiply_number(value, Rational::parse(below.string()), true);
     }
-    if (value.coefficient.num <= 0) throw UserError(fmt::format("{} is not positive", quoted(token.text)));
+    if (value.coefficient.num <= 0)
+      throw UserError(fmt::format("{} is not positive", quote(token.text)));
     return value.coefficient;
   });
 }
@@ -87,12 +92,13 @@ void parse_dims_statement(TextLexer& lexer, SignatureText& text) {
   do {
     const Token name = lexer.expect(TokenKind::kName, "the name of a dim");
     if (std::find(dims.begin(), dims.end(), name.text) != dims.end()) {
-      lexer.fail(name.offset, fmt::format("dim {} is declared twice", quoted(name.text)));
+      lexer.fail(name.offset, fmt::format("dim {} is declared twice", quote(name.text)));
     }
     if (text.attributes.count(name.string()) != 0) {
-      lexer.fail(name.offset, fmt::format("{} is already an attribute", quoted(name.text)));
+      lexer.fail(name.offset, fmt::format("{} is already an attribute", quote(name.text)));
     }
-    if (dims.size() == kMaxDims) lexer.fail(name.offset, fmt::format("more than {} dims", kMaxDims));
+    if (dims.size() == kMaxDims)
+      lexer.fail(name.offset, fmt::format("more than {} dims", kMaxDims));
     dims.push_back(name.string());
     text.dims.push_back(name.offset);
   } while (lexer.accept(','));
@@ -103,27 +109,29 @@ void parse_attribute_statement(TextLexer& lexer, SignatureText& text) {
   const Token name = lexer.expect(TokenKind::kName, "the name of an attribute");
   const std::vector<std::string>& dims = text.signature.dims;
   if (std::find(dims.begin(), dims.end(), name.text) != dims.end()) {
-    lexer.fail(name.offset, fmt::format("{} is already a dim", quoted(name.text)));
+    lexer.fail(name.offset, fmt::format("{} is already a dim", quote(name.text)));
   }
-  if (text.attributes.size() == kMaxInputs) lexer.fail(name.offset, fmt::format("more than {} attributes", kMaxInputs));
+  if (text.attributes.size() == kMaxInputs)
+    lexer.fail(name.offset, fmt::format("more than {} attributes", kMaxInputs));
   lexer.expect('=');
   const Rational value = parse_rational(lexer);
   if (!text.signature.attributes.emplace(name.string(), value).second) {
-    lexer.fail(name.offset, fmt::format("attribute {} is declared twice", quoted(name.text)));
+    lexer.fail(name.offset, fmt::format("attribute {} is declared twice", quote(name.text)));
   }
   text.attributes.emplace(name.string(), name.offset);
 }
 
 void declare_tensor(const TextLexer& lexer, SignatureText& text, const Token& name) {
   if (!text.tensors.emplace(name.string(), name.offset).second) {
-    lexer.fail(name.offset, fmt::format("{} is declared twice", quoted(name.text)));
+    lexer.fail(name.offset, fmt::format("{} is declared twice", quote(name.text)));
   }
 }
 
 void parse_input_statement(TextLexer& lexer, SignatureText& text) {
   lexer.next();
   const Token name = lexer.expect(TokenKind::kName, "the name of an input");
-  if (text.inputs.size() == kMaxInputs) lexer.fail(name.offset, fmt::format("more than {} inputs", kMaxInputs));
+  if (text.inputs.size() == kMaxInputs)
+    lexer.fail(name.offset, fmt::format("more than {} inputs", kMaxInputs));
   declare_tensor(lexer, text, name);
   ProgramInput input;
   input.name = name.string();
@@ -144,13 +152,14 @@ void parse_input_statement(TextLexer& lexer, SignatureText& text) {
 
 void Scope::define(const TextLexer& lexer, const Token& name, ValueId value) {
   if (!values_.emplace(name.text, value).second) {
-    lexer.fail(name.offset, fmt::format("{} is defined twice", quoted(name.text)));
+    lexer.fail(name.offset, fmt::format("{} is defined twice", quote(name.text)));
   }
 }
 
 ValueId Scope::find(const TextLexer& lexer, const Token& name) const {
   const auto found = values_.find(name.text);
-  if (found == values_.end()) lexer.fail(name.offset, fmt::format("{} is not defined", quoted(name.text)));
+  if (found == values_.end())
+    lexer.fail(name.offset, fmt::format("{} is not defined", quote(name.text)));
   return found->second;
 }
 
@@ -158,8 +167,8 @@ DimId parse_dim(TextLexer& lexer, const Signature& signature) {
   const Token name = lexer.expect(TokenKind::kName, "a dim");
   const auto found = std::find(signature.dims.begin(), signature.dims.end(), name.text);
   if (found == signature.dims.end()) {
-    lexer.fail(name.offset,
-               fmt::format("{} is not a dim; accepted: {}", quoted(name.text), known_dims(signature)));
+    lexer.fail(name.offset, fmt::format("{} is not a dim; accepted: {}", quote(name.text),
+                                        known_dims(signature)));
   }
   return static_cast<DimId>(found - signature.dims.begin());
 }
@@ -168,7 +177,8 @@ DType parse_dtype(TextLexer& lexer) {
   const Token name = lexer.expect(TokenKind::kName, "a type");
   const std::optional<DType> dtype = dtype_from_name(name.text);
   if (!dtype) {
-    lexer.fail(name.offset, fmt::format("{} is not a type; accepted: T, fp32, bf16, fp16", quoted(name.text)));
+    lexer.fail(name.offset,
+               fmt::format("{} is not a type; accepted: T, fp32, bf16, fp16", quote(name.text)));
   }
   return *dtype;
 }
@@ -192,7 +202,7 @@ Axes parse_axes(TextLexer& lexer, const Signature& signature, bool tiled) {
     Axis axis;
     axis.dim = parse_dim(lexer, signature);
     if (find_dim(axes, axis.dim) >= 0) {
-      lexer.fail(name.offset, fmt::format("dim {} stands on two axes", quoted(name.text)));
+      lexer.fail(name.offset, fmt::format("dim {} stands on two axes", quote(name.text)));
     }
     if (tiled && lexer.accept(':')) axis.part = parse_part(lexer);
     axes.push_back(axis);
@@ -224,8 +234,8 @@ Operation parse_operation(TextLexer& lexer, const Signature& signature, bool til
   const Token name = lexer.expect(TokenKind::kName, "an operator");
   const std::optional<OpKind> op = op_from_name(name.text);
   if (!op) {
-    lexer.fail(name.offset,
-               fmt::format("{} is not an operator; accepted: {}", quoted(name.text), known_operators()));
+    lexer.fail(name.offset, fmt::format("{} is not an operator; accepted: {}", quote(name.text),
+                                        known_operators()));
   }
   Operation operation;
   operation.offset = name.offset;
@@ -258,7 +268,8 @@ Operation parse_operation(TextLexer& lexer, const Signature& signature, bool til
   return operation;
 }
 
-ValueId append(Graph& graph, const Operation& operation, const Scope& scope, const TextLexer& lexer) {
+ValueId append(Graph& graph, const Operation& operation, const Scope& scope,
+               const TextLexer& lexer) {
   if (graph.nodes().size() == kMaxNodes) {
     lexer.fail(operation.offset, fmt::format("more than {} operators in one graph", kMaxNodes));
   }
@@ -301,7 +312,8 @@ bool parse_signature_statement(TextLexer& lexer, SignatureText& text) {
 ProgramOutput parse_output_head(TextLexer& lexer, SignatureText& text) {
   lexer.expect("output");
   const Token name = lexer.expect(TokenKind::kName, "the name of an output");
-  if (text.outputs.size() == kMaxOutputs) lexer.fail(name.offset, fmt::format("more than {} outputs", kMaxOutputs));
+  if (text.outputs.size() == kMaxOutputs)
+    lexer.fail(name.offset, fmt::format("more than {} outputs", kMaxOutputs));
   declare_tensor(lexer, text, name);
   text.outputs.push_back(name.offset);
   lexer.expect(':');

@@ -111,8 +111,9 @@ std::string print_signature(const Signature& signature) {
     text += fmt::format("attribute {} = {}\n", attribute, to_text(value));
   }
   for (const ProgramInput& input : signature.inputs) {
-    text += fmt::format("input {}: {} {}\n", input.name, print_type(input.dtype, input.axes, signature),
-                        input.role == Role::kParameter ? "parameter" : "activation");
+    text +=
+        fmt::format("input {}: {} {}\n", input.name, print_type(input.dtype, input.axes, signature),
+                    input.role == Role::kParameter ? "parameter" : "activation");
   }
   return text;
 }

@@ -80,13 +80,14 @@ Constant parse_constant(TextLexer& lexer, const Signature& signature);
 // x or %0.
 Token parse_operand(TextLexer& lexer);
 Operation parse_operation(TextLexer& lexer, const Signature& signature, bool tiled);
-ValueId append(Graph& graph, const Operation& operation, const Scope& scope, const TextLexer& lexer);
+ValueId append(Graph& graph, const Operation& operation, const Scope& scope,
+               const TextLexer& lexer);
 
 // The signature while it is read, with where each part stands.
 struct SignatureText {
   Signature signature;
   std::size_t header = 0;
-  std::vector<std::size_t> dims, inputs, outputs;      // offsets, in signature order
+  std::vector<std::size_t> dims, inputs, outputs;  // offsets, in signature order
   std::unordered_map<std::string, std::size_t> attributes;
   std::unordered_map<std::string, std::size_t> tensors;  // inputs and outputs by name
 };

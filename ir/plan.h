@@ -24,7 +24,7 @@ class SizeExpr {
   SizeExpr(std::int64_t value);  // NOLINT: a constant is an expression
   static SizeExpr parse(const std::string& text, const std::vector<std::string>& dims);
   std::int64_t evaluate(const std::int64_t* extents) const;  // by DimId
-  bool depends_on(int dim) const;                      // by DimId
+  bool depends_on(int dim) const;                            // by DimId
   const std::string& text() const { return text_; }
   friend bool operator==(const SizeExpr& a, const SizeExpr& b) { return a.text_ == b.text_; }
 
@@ -130,5 +130,9 @@ struct LaunchPlan {
 // untrusted: sizes, indices and versions are checked, and it throws UserError.
 std::string print(const LaunchPlan& plan);
 LaunchPlan parse_plan(const std::string& text);
+
+// What parse_plan checks beyond the form: roles and indices of buffers, sizes at m_min, as
+// tuned and at m_max, launch limits. Throws UserError that names the field.
+void validate(const LaunchPlan& plan);
 
 }  // namespace tenon::ir

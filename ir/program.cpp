@@ -31,20 +31,25 @@ bool axes_fit(const Axes& axes, const Signature& signature) {
 
 Problem check_names(const Signature& signature) {
   if (!is_name(signature.program)) {
-    return problem(Where::kProgram, 0, fmt::format("the program's name {} is not a name", quoted(signature.program)));
+    return problem(Where::kProgram, 0,
+                   fmt::format("the program's name {} is not a name", quote(signature.program)));
   }
-  if (signature.dims.size() > kMaxDims) return problem(Where::kProgram, 0, fmt::format("more than {} dims", kMaxDims));
+  if (signature.dims.size() > kMaxDims)
+    return problem(Where::kProgram, 0, fmt::format("more than {} dims", kMaxDims));
   std::set<std::string> scalars;
   for (std::size_t i = 0; i < signature.dims.size(); ++i) {
     const std::string& dim = signature.dims[i];
-    if (!is_name(dim)) return problem(Where::kDim, i, fmt::format("dim {} is not a name", quoted(dim)));
-    if (!scalars.insert(dim).second) return problem(Where::kDim, i, fmt::format("dim '{}' is declared twice", dim));
+    if (!is_name(dim))
+      return problem(Where::kDim, i, fmt::format("dim {} is not a name", quote(dim)));
+    if (!scalars.insert(dim).second)
+      return problem(Where::kDim, i, fmt::format("dim '{}' is declared twice", dim));
   }
   for (const auto& [name, value] : signature.attributes) {
     std::string message;
-    if (!is_name(name)) message = fmt::format("attribute {} is not a name", quoted(name));
+    if (!is_name(name)) message = fmt::format("attribute {} is not a name", quote(name));
     if (!scalars.insert(name).second) message = fmt::format("attribute '{}' is also a dim", name);
-    if (value.num <= 0 || value.den <= 0) message = fmt::format("attribute '{}' is not positive", name);
+    if (value.num <= 0 || value.den <= 0)
+      message = fmt::format("attribute '{}' is not positive", name);
     if (!message.empty()) return ProgramProblem{Where::kAttribute, 0, name, message};
   }
   return std::nullopt;
@@ -59,12 +64,14 @@ Problem check_inputs(const Program& program, std::set<std::string>& tensors) {
   for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
     const ProgramInput& input = signature.inputs[i];
     const GraphInput& value = program.graph.inputs()[i];
-    if (!is_name(input.name)) return problem(Where::kInput, i, fmt::format("input {} is not a name", quoted(input.name)));
+    if (!is_name(input.name))
+      return problem(Where::kInput, i, fmt::format("input {} is not a name", quote(input.name)));
     if (!tensors.insert(input.name).second) {
       return problem(Where::kInput, i, fmt::format("input '{}' is declared twice", input.name));
     }
     if (!axes_fit(input.axes, signature) || value.name != input.name || value.axes != input.axes) {
-      return problem(Where::kInput, i, fmt::format("input '{}' has axes that are not declared dims", input.name));
+      return problem(Where::kInput, i,
+                     fmt::format("input '{}' has axes that are not declared dims", input.name));
     }
   }
   return std::nullopt;
@@ -79,8 +86,10 @@ Problem check_nodes(const Program& program) {
       return problem(Where::kNode, i, "an accumulator's result stands outside of a block graph");
     }
     bool fits = axes_fit(node.axes, signature);
-    for (const auto& [dim, exponent] : node.constant.dims) fits = fits && dim < signature.dims.size();
-    for (const auto& [name, exponent] : node.constant.attributes) fits = fits && signature.attributes.count(name) != 0;
+    for (const auto& [dim, exponent] : node.constant.dims)
+      fits = fits && dim < signature.dims.size();
+    for (const auto& [name, exponent] : node.constant.attributes)
+      fits = fits && signature.attributes.count(name) != 0;
     if (!fits) return problem(Where::kNode, i, "a value uses what the program does not declare");
   }
   return std::nullopt;
@@ -94,7 +103,8 @@ Problem check_outputs(const Program& program, std::set<std::string>& tensors) {
   }
   for (std::size_t i = 0; i < signature.outputs.size(); ++i) {
     const ProgramOutput& output = signature.outputs[i];
-    if (!is_name(output.name)) return problem(Where::kOutput, i, fmt::format("output {} is not a name", quoted(output.name)));
+    if (!is_name(output.name))
+      return problem(Where::kOutput, i, fmt::format("output {} is not a name", quote(output.name)));
     if (!tensors.insert(output.name).second) {
       return problem(Where::kOutput, i, fmt::format("output '{}' is declared twice", output.name));
     }
@@ -102,7 +112,8 @@ Problem check_outputs(const Program& program, std::set<std::string>& tensors) {
       return problem(Where::kOutput, i, fmt::format("output '{}' has no value", output.name));
     }
     if (program.graph.axes(output.value) != signature.output_axes[i]) {
-      return problem(Where::kOutput, i, fmt::format("output '{}' has other axes than its value", output.name));
+      return problem(Where::kOutput, i,
+                     fmt::format("output '{}' has other axes than its value", output.name));
     }
   }
   return std::nullopt;
@@ -131,11 +142,14 @@ Problem check_used(const Program& program) {
   }
   for (const ProgramOutput& output : signature.outputs) use(output.value);
   for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
-    if (!values[i]) return problem(Where::kInput, i, fmt::format("input '{}' is not used", signature.inputs[i].name));
+    if (!values[i])
+      return problem(Where::kInput, i,
+                     fmt::format("input '{}' is not used", signature.inputs[i].name));
   }
   for (std::size_t i = 0; i < graph.nodes().size(); ++i) {
     if (!values[signature.inputs.size() + i]) {
-      return problem(Where::kNode, i, fmt::format("value %{} ({}) is not used", i, info(graph.nodes()[i].op).name));
+      return problem(Where::kNode, i,
+                     fmt::format("value %{} ({}) is not used", i, info(graph.nodes()[i].op).name));
     }
   }
   for (std::size_t i = 0; i < signature.dims.size(); ++i) {
@@ -145,7 +159,8 @@ Problem check_used(const Program& program) {
   }
   for (const auto& [name, value] : signature.attributes) {
     if (attributes.count(name) == 0) {
-      return ProgramProblem{Where::kAttribute, 0, name, fmt::format("attribute '{}' is not used", name)};
+      return ProgramProblem{Where::kAttribute, 0, name,
+                            fmt::format("attribute '{}' is not used", name)};
     }
   }
   return std::nullopt;

@@ -15,9 +15,11 @@ class ProgramParser {
 
   Program parse() {
     text_ = parse_header(lexer_, "program");
-    for (lexer_.skip_newlines(); lexer_.peek().kind != TokenKind::kEnd; lexer_.skip_newlines()) statement();
+    for (lexer_.skip_newlines(); lexer_.peek().kind != TokenKind::kEnd; lexer_.skip_newlines())
+      statement();
     program_.signature = std::move(text_.signature);
-    if (const auto problem = find_problem(program_)) lexer_.fail(offset_of(*problem), problem->message);
+    if (const auto problem = find_problem(program_))
+      lexer_.fail(offset_of(*problem), problem->message);
     return std::move(program_);
   }
 
@@ -45,7 +47,8 @@ class ProgramParser {
   void add_input() {
     const ProgramInput& input = text_.signature.inputs.back();
     const ValueId value = program_.graph.input(input.name, input.axes);
-    const Token name = {TokenKind::kName, lexer_.text().substr(text_.inputs.back(), input.name.size()),
+    const Token name = {TokenKind::kName,
+                        lexer_.text().substr(text_.inputs.back(), input.name.size()),
                         text_.inputs.back()};
     scope_.define(lexer_, name, value);
   }
@@ -102,7 +105,8 @@ std::string print(const Program& program) {
     text += fmt::format("%{} = {}\n", i, print_operation(nodes[i], names, signature));
   }
   for (const ProgramOutput& output : signature.outputs) {
-    text += fmt::format("output {}: {} = {}\n", output.name, name(output.dtype), names(output.value));
+    text +=
+        fmt::format("output {}: {} = {}\n", output.name, name(output.dtype), names(output.value));
   }
   return text;
 }

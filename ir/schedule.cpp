@@ -31,7 +31,7 @@ KernelSchedule parse_kernel(TextLexer& lexer) {
     lexer.expect('=');
     const std::int64_t value = lexer.expect_integer(INT64_MIN, INT64_MAX, name.text);
     if (!kernel.params.emplace(name.string(), value).second) {
-      lexer.fail(name.offset, fmt::format("parameter {} is given twice", quoted(name.text)));
+      lexer.fail(name.offset, fmt::format("parameter {} is given twice", quote(name.text)));
     }
   } while (lexer.accept(','));
   lexer.expect(')');

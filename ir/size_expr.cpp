@@ -24,7 +24,8 @@ class SizeExprParser {
     lexer_.skip_newlines();
     sum(0);
     lexer_.skip_newlines();
-    if (lexer_.peek().kind != TokenKind::kEnd) lexer_.fail_expected(lexer_.peek(), "the end of the size");
+    if (lexer_.peek().kind != TokenKind::kEnd)
+      lexer_.fail_expected(lexer_.peek(), "the end of the size");
     return std::move(steps_);
   }
 
@@ -74,7 +75,7 @@ class SizeExprParser {
     if (!lexer_.accept('(')) {
       const auto found = std::find(dims_.begin(), dims_.end(), token.text);
       if (found == dims_.end()) {
-        lexer_.fail(token.offset, fmt::format("{} is not a dim; accepted: {}", quoted(token.text),
+        lexer_.fail(token.offset, fmt::format("{} is not a dim; accepted: {}", quote(token.text),
                                               fmt::join(dims_, ", ")));
       }
       return push(Code::kDim, found - dims_.begin(), token);
@@ -87,8 +88,8 @@ class SizeExprParser {
     } else if (token.text == "max") {
       code = Code::kMax;
     } else {
-      lexer_.fail(token.offset,
-                  fmt::format("{} is not a function; accepted: ceildiv, min, max", quoted(token.text)));
+      lexer_.fail(token.offset, fmt::format("{} is not a function; accepted: ceildiv, min, max",
+                                            quote(token.text)));
     }
     sum(nesting + 1);
     lexer_.expect(',');
@@ -103,19 +104,21 @@ class SizeExprParser {
   std::size_t waiting_ = 0;
 };
 
-SizeExpr::SizeExpr(std::int64_t value) : steps_{{Code::kValue, value}}, text_(std::to_string(value)) {
+SizeExpr::SizeExpr(std::int64_t value)
+    : steps_{{Code::kValue, value}}, text_(std::to_string(value)) {
   if (value < 0) throw UserError("size", text_, "0 and more");
 }
 
 SizeExpr SizeExpr::parse(const std::string& text, const std::vector<std::string>& dims) {
   if (text.size() > kMaxSizeText) {
-    throw UserError(fmt::format("a size has {} bytes of text; accepted: at most {}", text.size(), kMaxSizeText));
+    throw UserError(fmt::format("a size has {} bytes of text; accepted: at most {}", text.size(),
+                                kMaxSizeText));
   }
   SizeExpr result;
   try {
     result.steps_ = SizeExprParser(text, dims).parse();
   } catch (const UserError& error) {
-    throw UserError(fmt::format("size {}: {}", quoted(text), error.what()));
+    throw UserError(fmt::format("size {}: {}", quote(text), error.what()));
   }
   result.text_ = text;
   return result;
@@ -124,7 +127,7 @@ SizeExpr SizeExpr::parse(const std::string& text, const std::vector<std::string>
 std::int64_t SizeExpr::evaluate(const std::int64_t* extents) const {
   std::int64_t stack[kMaxStack];
   std::size_t top = 0;
-  auto overflow = [&] { throw UserError(fmt::format("size {} overflows 64 bits", quoted(text_))); };
+  auto overflow = [&] { throw UserError(fmt::format("size {} overflows 64 bits", quote(text_))); };
   for (const Step& step : steps_) {
     if (step.code == Code::kValue || step.code == Code::kDim) {
       stack[top++] = step.code == Code::kValue ? step.value : extents[step.value];
@@ -140,7 +143,7 @@ std::int64_t SizeExpr::evaluate(const std::int64_t* extents) const {
         if (__builtin_mul_overflow(a, b, &a)) overflow();
         break;
       case Code::kCeilDiv:
-        if (b <= 0) throw UserError(fmt::format("size {} divides by {}", quoted(text_), b));
+        if (b <= 0) throw UserError(fmt::format("size {} divides by {}", quote(text_), b));
         a = a / b + (a % b != 0 ? 1 : 0);
         break;
       case Code::kMin:

@@ -86,7 +86,8 @@ int Target::compute_capability() const {
   constexpr std::string_view kPrefix = "sm_";
   if (name.compare(0, kPrefix.size(), kPrefix) != 0) return 0;
   int value = 0;
-  for (std::size_t i = kPrefix.size(); i < name.size() && name[i] >= '0' && name[i] <= '9' && value < 1000; ++i) {
+  for (std::size_t i = kPrefix.size();
+       i < name.size() && name[i] >= '0' && name[i] <= '9' && value < 1000; ++i) {
     value = value * 10 + (name[i] - '0');
   }
   return value;

@@ -21,7 +21,7 @@ std::string describe(const Token& token) {
     case TokenKind::kEnd:
       return "the end of the text";
     default:
-      return quoted(token.text);
+      return quote(token.text);
   }
 }
 
@@ -32,7 +32,7 @@ bool is_name(std::string_view text) {
          std::all_of(text.begin(), text.end(), is_name_char);
 }
 
-std::string quoted(std::string_view text) {
+std::string quote(std::string_view text) {
   constexpr std::size_t kShown = 40;
   std::string out = "'";
   for (char c : text.substr(0, kShown)) out += is_printable(c) ? c : '?';
@@ -42,8 +42,8 @@ std::string quoted(std::string_view text) {
 
 TextLexer::TextLexer(std::string_view text) : text_(text) {
   if (text.size() > kMaxTextBytes) {
-    throw UserError(
-        fmt::format("line 1, column 1: the text has {} bytes; accepted: at most {}", text.size(), kMaxTextBytes));
+    throw UserError(fmt::format("line 1, column 1: the text has {} bytes; accepted: at most {}",
+                                text.size(), kMaxTextBytes));
   }
   advance();
 }
@@ -59,7 +59,7 @@ void TextLexer::read_name(TokenKind kind, std::size_t prefix) {
   if (size == prefix) fail(at_, "expected a name after '%'");
   if (size > kMaxNameBytes) {
     fail(at_, fmt::format("the name {} has {} bytes; accepted: at most {}",
-                          quoted(text_.substr(at_, size)), size, kMaxNameBytes));
+                          quote(text_.substr(at_, size)), size, kMaxNameBytes));
   }
   take(kind, size);
 }
@@ -76,7 +76,8 @@ void TextLexer::read_number() {
     if (exponent < text_.size() && is_digit(text_[exponent])) end = digits(exponent);
   }
   if (end < text_.size() && is_letter(text_[end])) {
-    fail(at_, fmt::format("{} is neither a number nor a name", quoted(text_.substr(at_, end + 1 - at_))));
+    fail(at_,
+         fmt::format("{} is neither a number nor a name", quote(text_.substr(at_, end + 1 - at_))));
   }
   take(TokenKind::kNumber, end - at_);
 }
@@ -157,7 +158,8 @@ std::int64_t TextLexer::expect_integer(std::int64_t low, std::int64_t high, std:
   std::int64_t value = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
   if (error != std::errc() || end != digits.data() + digits.size() || value < low || value > high) {
-    fail(offset, fmt::format("{} is {}; accepted: an integer from {} to {}", what, quoted(digits), low, high));
+    fail(offset, fmt::format("{} is {}; accepted: an integer from {} to {}", what, quote(digits),
+                             low, high));
   }
   return value;
 }
@@ -177,8 +179,8 @@ void TextLexer::fail(std::size_t offset, const std::string& message) const {
   const auto line = 1 + std::count(before.begin(), before.end(), '\n');
   const std::size_t start = before.rfind('\n') + 1;  // npos + 1 == 0: the first line
   // Columns count characters: continuation bytes of UTF-8 are not ones.
-  const auto column = 1 + std::count_if(before.begin() + static_cast<std::ptrdiff_t>(start), before.end(),
-                                        [](char c) { return (c & 0xc0) != 0x80; });
+  const auto column = 1 + std::count_if(before.begin() + static_cast<std::ptrdiff_t>(start),
+                                        before.end(), [](char c) { return (c & 0xc0) != 0x80; });
   throw UserError(fmt::format("line {}, column {}: {}", line, column, message));
 }
 

@@ -22,7 +22,7 @@ inline constexpr std::size_t kMaxNameBytes = 128;
 bool is_name(std::string_view text);
 
 // `text` in quotes for an error message: cut to a readable length, odd bytes as '?'.
-std::string quoted(std::string_view text);
+std::string quote(std::string_view text);
 
 enum class TokenKind : std::uint8_t {
   kName,     // x, rmsnorm_linear

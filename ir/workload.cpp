@@ -25,7 +25,8 @@ Extents bind_dims(const Signature& signature, const std::map<std::string, std::i
   for (const std::string& name : signature.dims) {
     const auto found = dims.find(name);
     if (found == dims.end()) {
-      throw UserError(fmt::format("dim {} has no extent; {} needs {}", name, signature.program, known));
+      throw UserError(
+          fmt::format("dim {} has no extent; {} needs {}", name, signature.program, known));
     }
     if (found->second < 1 || found->second > kMaxExtent) {
       throw UserError("dim " + name, std::to_string(found->second), "1 to 2147483647");
@@ -39,11 +40,12 @@ void check_elements(const std::string& tensor, const Axes& axes, const Workload&
   std::int64_t elements = 1;
   for (const Axis& axis : axes) {
     // Both factors are below 2^41 and 2^31: the product may exceed 64 bits.
-    if (__builtin_mul_overflow(elements, workload.extents[axis.dim], &elements) || elements > kMaxElements) {
+    if (__builtin_mul_overflow(elements, workload.extents[axis.dim], &elements) ||
+        elements > kMaxElements) {
       std::string shape;
       for (const Axis& a : axes) {
-        shape += fmt::format("{}{}={}", shape.empty() ? "" : ", ", workload.program.signature.dims[a.dim],
-                             workload.extents[a.dim]);
+        shape += fmt::format("{}{}={}", shape.empty() ? "" : ", ",
+                             workload.program.signature.dims[a.dim], workload.extents[a.dim]);
       }
       throw UserError(fmt::format("{} has more than 2^40 elements at {}", tensor, shape));
     }
@@ -80,7 +82,8 @@ std::map<std::string, double> bind_attributes(const Signature& signature,
     // The kernels compute in fp32: what is no positive fp32 number cannot be honoured.
     const auto rounded = static_cast<float>(value);
     if (!(std::isfinite(rounded) && rounded > 0)) {
-      throw UserError("attribute " + name, fmt::format("{}", value), "a positive number that fp32 can hold");
+      throw UserError("attribute " + name, fmt::format("{}", value),
+                      "a positive number that fp32 can hold");
     }
     found->second = value;
   }
@@ -109,7 +112,8 @@ std::string print(const Workload& workload) {
     text += fmt::format(" {}={}", signature.dims[i], workload.extents[i]);
   }
   text += fmt::format(" {}", name(workload.dtype));
-  for (const auto& [attribute, value] : workload.attributes) text += fmt::format(" {}={}", attribute, value);
+  for (const auto& [attribute, value] : workload.attributes)
+    text += fmt::format(" {}={}", attribute, value);
   return text;
 }
 

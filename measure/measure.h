@@ -14,25 +14,32 @@
 namespace tenon::measure {
 
 enum class Status : std::uint8_t {
-  kOk, kCompileError, kLaunchError, kWrongResult, kTimeout, kCrashed, kUnsupported
+  kOk,
+  kCompileError,
+  kLaunchError,
+  kWrongResult,
+  kTimeout,
+  kCrashed,
+  kUnsupported
 };
 std::string name(Status status);  // "ok", "compile_error", …
 
 struct Protocol {
-  int samples = 20;               // at least; the median is the result
-  double min_sample_us = 0;       // calls per sample are chosen so that a sample lasts this long (0: device default)
+  int samples = 20;  // at least; the median is the result
+  double min_sample_us =
+      0;  // calls per sample are chosen so that a sample lasts this long (0: device default)
   bool dependent_launch = false;  // chain with dependent launch instead of plain graph
-  bool rotate = true;             // inputs and weights rotate over > 4 × L2 (host: > 2 × last-level cache)
+  bool rotate = true;  // inputs and weights rotate over > 4 × L2 (host: > 2 × last-level cache)
   double hang_limit_s = 10;
-  std::string text() const;       // one line, stored with measurements
+  std::string text() const;  // one line, stored with measurements
 };
 
 struct Timing {
   Status status = Status::kOk;
-  std::string reason;             // when not ok
-  std::vector<double> samples_us; // per call
+  std::string reason;              // when not ok
+  std::vector<double> samples_us;  // per call
   double median_us = 0;
-  double spread_us = 0;           // interquartile range
+  double spread_us = 0;  // interquartile range
   std::string protocol;
 };
 
@@ -48,12 +55,14 @@ class Runner {
  public:
   virtual ~Runner() = default;
   // Interleaved (A B C A B C …): one timing per candidate, in order.
-  virtual std::vector<Timing> time(const std::vector<Candidate>& candidates, const Protocol& protocol) = 0;
-  // Numeric acceptance on all input families of design.md that apply to the workload. The evidence's
-  // method is "numeric"; figures hold the bound and the worst ratios per family.
+  virtual std::vector<Timing> time(const std::vector<Candidate>& candidates,
+                                   const Protocol& protocol) = 0;
+  // Numeric acceptance on all input families of design.md that apply to the workload. The
+  // evidence's method is "numeric"; figures hold the bound and the worst ratios per family.
   virtual verifier::Evidence accept(const Candidate& candidate, std::uint64_t seed) = 0;
 };
 // In this process.
-std::unique_ptr<Runner> make_local_runner(const std::string& device_id, const ir::Workload& workload);
+std::unique_ptr<Runner> make_local_runner(const std::string& device_id,
+                                          const ir::Workload& workload);
 
 }  // namespace tenon::measure

@@ -22,7 +22,7 @@ struct DeviceInfo {
   std::string driver;        // "580.65.06 (CUDA 13.0)"; host: ""
   ir::Target target;
   std::size_t memory_bytes = 0;
-  bool executes = true;      // compile: devices do not
+  bool executes = true;  // compile: devices do not
 };
 
 // Device memory, freed with the object. On the host plain aligned memory.
@@ -58,7 +58,8 @@ class Device {
  public:
   virtual ~Device() = default;
   virtual const DeviceInfo& info() const = 0;
-  virtual std::unique_ptr<Memory> allocate(std::size_t bytes) = 0;  // 256-byte aligned; throws DeviceError
+  virtual std::unique_ptr<Memory> allocate(
+      std::size_t bytes) = 0;  // 256-byte aligned; throws DeviceError
   virtual void upload(void* to, const void* from, std::size_t bytes) = 0;    // synchronous
   virtual void download(void* to, const void* from, std::size_t bytes) = 0;  // synchronous
   virtual void fill(void* to, std::uint8_t value, std::size_t bytes) = 0;    // synchronous

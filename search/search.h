@@ -13,8 +13,8 @@
 namespace tenon::search {
 
 struct Options {
-  int max_kernels = 3;        // custom and library kernels of one µGraph
-  int max_block_ops = 12;     // operators and accumulators of one block graph
+  int max_kernels = 3;     // custom and library kernels of one µGraph
+  int max_block_ops = 12;  // operators and accumulators of one block graph
   int max_prepare_ops = 6;
   int threads = 0;            // 0: all
   std::uint64_t seed = 0;     // of the fingerprints' inputs
@@ -24,18 +24,19 @@ struct Options {
 };
 
 struct Counters {
-  std::uint64_t enumerated = 0;                      // partial graphs visited
-  std::map<std::string, std::uint64_t> pruned;       // by rule
-  std::uint64_t deduplicated = 0;                    // complete graphs seen before
+  std::uint64_t enumerated = 0;                 // partial graphs visited
+  std::map<std::string, std::uint64_t> pruned;  // by rule
+  std::uint64_t deduplicated = 0;               // complete graphs seen before
   std::uint64_t distinct = 0;
   double seconds = 0;
-  bool cut_off = false;                              // a bound or the budget stopped something
-  std::string stop_reason;                           // "exhausted", "budget", "interrupted"
-  std::vector<std::string> cuts;                     // which bounds cut something off
+  bool cut_off = false;           // a bound or the budget stopped something
+  std::string stop_reason;        // "exhausted", "budget", "interrupted"
+  std::vector<std::string> cuts;  // which bounds cut something off
 };
 
 struct Result {
-  std::vector<ir::MuGraph> graphs;  // distinct, canonical, ordered by identity: the same for any thread count
+  std::vector<ir::MuGraph>
+      graphs;  // distinct, canonical, ordered by identity: the same for any thread count
   Counters counters;
 };
 

@@ -14,11 +14,11 @@ struct NumericLimits {
 };
 
 struct NumericReport {
-  bool pass = false;             // accepted; NaN anywhere it should not be is not
-  double worst_row = 0;          // max over finite rows of ‖y−y64‖₂/‖y64‖₂
-  double worst_element = 0;      // max of |y−y64| / max(|y64|, ‖y64‖₂/√N)
+  bool pass = false;                   // accepted; NaN anywhere it should not be is not
+  double worst_row = 0;                // max over finite rows of ‖y−y64‖₂/‖y64‖₂
+  double worst_element = 0;            // max of |y−y64| / max(|y64|, ‖y64‖₂/√N)
   std::int64_t row = -1, column = -1;  // of the first violation
-  std::string reason;            // of the first violation; empty when it passes
+  std::string reason;                  // of the first violation; empty when it passes
 };
 
 // e(y): the largest relative row error of `y` against `y64`; rows with a non-finite or zero y64
@@ -28,7 +28,7 @@ double relative_row_error(const std::vector<float>& y, const std::vector<double>
 double row_bound(double reference_error, ir::DType dtype);
 // Rows whose y64 is not finite are compared by class (NaN with NaN, Inf with the same Inf).
 // A row whose y64 is all zero must be exactly zero.
-NumericReport compare(const std::vector<float>& y, const std::vector<double>& y64, std::int64_t rows,
-                      std::int64_t columns, double bound);
+NumericReport compare(const std::vector<float>& y, const std::vector<double>& y64,
+                      std::int64_t rows, std::int64_t columns, double bound);
 
 }  // namespace tenon::verifier

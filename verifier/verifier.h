@@ -12,33 +12,35 @@
 namespace tenon::verifier {
 
 enum class Verdict : std::uint8_t {
-  kPass,         // random, numeric: accepted (never a proof)
-  kProved,       // z3: no counterexample at the stated dims
-  kRefuted,      // a counterexample was found, and confirmed
-  kUnknown,      // the method gave up; the reason says why
+  kPass,     // random, numeric: accepted (never a proof)
+  kProved,   // z3: no counterexample at the stated dims
+  kRefuted,  // a counterexample was found, and confirmed
+  kUnknown,  // the method gave up; the reason says why
   kTimeout,
   kUnsupported,  // outside what the method can express
 };
-std::string name(Verdict verdict);  // "pass", "proved", "refuted", "unknown", "timeout", "unsupported"
+std::string name(
+    Verdict verdict);  // "pass", "proved", "refuted", "unknown", "timeout", "unsupported"
 Verdict verdict_from_name(const std::string& text);
 
 struct Evidence {
-  std::string method;     // "random", "z3", "numeric"
+  std::string method;  // "random", "z3", "numeric"
   Verdict verdict = Verdict::kUnknown;
-  std::string reason;     // one sentence; for a refutation what differs where
-  std::string figures;    // JSON object: dims, primes, trials, seeds, bound, limits …
+  std::string reason;          // one sentence; for a refutation what differs where
+  std::string figures;         // JSON object: dims, primes, trials, seeds, bound, limits …
   std::string counterexample;  // JSON: inputs on which program and µGraph differ, both results
   double seconds = 0;
 };
 
 struct RandomOptions {
   std::uint64_t seed = 0;
-  int trials = 3;                      // per prime, at least
-  double bound_log2 = -60;             // repeat until the false-accept bound is below 2^this
+  int trials = 3;           // per prime, at least
+  double bound_log2 = -60;  // repeat until the false-accept bound is below 2^this
 };
 // Prime-field test at dims that are pairwise distinct, ragged, and keep every grid and loop
 // dim at two or more steps. docs/verification.md states the bound.
-Evidence random_test(const ir::Program& program, const ir::MuGraph& graph, const RandomOptions& options);
+Evidence random_test(const ir::Program& program, const ir::MuGraph& graph,
+                     const RandomOptions& options);
 
 struct Z3Options {
   int timeout_ms = 10000;

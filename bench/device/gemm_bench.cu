@@ -76,14 +76,16 @@ struct Shape {
 
 static PFN_cuTensorMapEncodeTiled_v12000 encode_tiled;
 
-static CUtensorMap make_map(void* base, int rows, int columns, int box_rows, bool fp16) {
+static CUtensorMap make_map(void* base, int rows, int columns, int box_rows, bool fp16, int promotion) {
   CUtensorMap map;
   const cuuint64_t extents[2] = {cuuint64_t(columns), cuuint64_t(rows)};
   const cuuint64_t strides[1] = {cuuint64_t(columns) * 2};
   const cuuint32_t box[2] = {64, cuuint32_t(box_rows)}, ones[2] = {1, 1};
   CHECK(encode_tiled(&map, fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
                      2, base, extents, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                     CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                     CU_TENSOR_MAP_SWIZZLE_128B,
+                     promotion == 256 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B
+                                      : CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }
@@ -255,8 +257,8 @@ struct Kernel {
     CHECK(cudaMemsetAsync(workspace, 0, s.workspace_bytes(shape.m), stream));
     row_sums = static_cast<float*>(pool.take(8ull * shape.m));
     external_sums<<<(shape.m + 255) / 256, 256, 0, stream>>>(p.moments, shape.m, std::max(1, s.sums()), row_sums);
-    for (void* x : p.x) x_maps.push_back(make_map(x, shape.m, shape.k, s.number("tm") / s.number("cn"), p.fp16));
-    for (void* w : p.w) w_maps.push_back(make_map(w, shape.n, shape.k, s.number("tn") / s.number("cm"), p.fp16));
+    for (void* x : p.x) x_maps.push_back(make_map(x, shape.m, shape.k, s.number("tm") / s.number("cn"), p.fp16, s.number("promo")));
+    for (void* w : p.w) w_maps.push_back(make_map(w, shape.n, shape.k, s.number("tn") / s.number("cm"), p.fp16, s.number("promo")));
     if (s.number("packed")) {
       const int unit = s.number("tn") * s.number("cn");
       packed = &p.packed_weights(s.number("tn"), (shape.n + unit - 1) / unit * s.number("cn"));
@@ -271,7 +273,7 @@ struct Kernel {
     config.sharedMemBytes = schedule.shared_bytes();
     config.hStream = stream;
     config.attrs = attributes;
-    if (schedule.cluster() > 1 || !dependent) {
+    if (schedule.cluster() > 1) {
       attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
       attributes[config.numAttrs].value.clusterDim = {unsigned(schedule.cluster()), 1, 1};
       ++config.numAttrs;

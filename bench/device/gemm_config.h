@@ -18,6 +18,7 @@ namespace gemm_bench {
 //   hx hw hy   cache hints n|f|l                    pr           producer registers
 //   pdl        dependent launch                     stats        none|ext|rows|slices|tile
 //   sl         slices                               packed wide  weight layout, wide stores
+//   promo      L2 promotion of the tensor maps, 128|256 (the launcher's)
 //   type       bf16|fp16                            form         rms|layer
 struct Schedule {
   std::map<std::string, std::string> values;
@@ -28,7 +29,7 @@ struct Schedule {
         {"cm", "1"},   {"cn", "1"},   {"sk", "1"},  {"ra", "m"},      {"gr", "8"},
         {"hx", "n"},   {"hw", "n"},   {"hy", "n"},  {"pr", "40"},     {"pdl", "0"},
         {"stats", "none"}, {"sl", "8"}, {"packed", "0"}, {"wide", "1"}, {"type", "bf16"},
-        {"form", "rms"}};
+        {"form", "rms"},   {"promo", "256"}};
     return table;
   }
   std::string text(const std::string& key) const {
@@ -40,7 +41,7 @@ struct Schedule {
   std::string name() const {
     std::string out;
     for (const char* key : {"type", "form", "tm", "tn", "st", "co", "pp", "cm", "cn", "sk", "ra",
-                            "gr", "hx", "hw", "hy", "pr", "stats", "sl", "packed", "wide", "pdl"}) {
+                            "gr", "hx", "hw", "hy", "pr", "stats", "sl", "packed", "wide", "promo", "pdl"}) {
       const bool always = std::string(key) == "tm" || std::string(key) == "tn" ||
                           std::string(key) == "st" || std::string(key) == "stats";
       if (!always && text(key) == defaults().at(key)) continue;
@@ -83,7 +84,10 @@ struct Schedule {
     if (tn % (8 * sk)) return "tile_n is a multiple of 8 split_k";
     if (cluster() > 8) return "cluster of more than 8 blocks";
     if (sk > 1 && number("pp")) return "split k is cooperative";
-    if (sk > 1 && exchanges_sums()) return "split k sums its own rows or takes them from outside";
+    if (sk > 1 && text("stats") == "slices") return "split k does not share slices between tiles";
+    if (sk > 1 && exchanges_sums() && cluster_tiles(m, n) * cluster() > 128) {
+      return "rows summed once need all blocks resident";
+    }
     if (text("stats") == "slices" && number("sl") < cn) return "fewer slices than cluster_n";
     if ((k + 63) / 64 < std::max(sk, cn)) return "fewer k steps than parts";
     if (k % 8) return "rows of X are 16-byte aligned: k is a multiple of 8";

@@ -68,12 +68,17 @@ constexpr Weights kBulk = Weights::kPackedBulk, kAsync = Weights::kPackedAsync, 
 
 // rows, streaming warps, columns a warp, columns a unit, stages, cluster; then what seldom varies.
 template <int R, int W, int Col, int U, int S, int Cl = 1, int Tiles = 0, Weights Path = kBulk, int Blocks = 1, int Early = 2,
-          int Epi = 0, int Partials = 2, int Chains = 1, bool Exact = true, bool First = true, bool Aligned = true>
+          int Epi = 0, int Partials = 2, int Chains = 1, bool Exact = true, int Staged = -1, bool StatsFirst = false, bool First = true, bool Aligned = true>
 struct Cfg {
   static constexpr int kRows = R, kWarps = W, kColumns = Col, kUnitColumns = U, kStages = S, kCluster = Cl, kMaxTiles = Tiles,
                        kBlocksPerSm = Blocks, kEarlyUnits = Early, kEpilogueWarps = Epi ? Epi : R >= 16 ? 4 : 2, kPartials = Partials, kChains = Chains;
   static constexpr Weights kWeights = Path;
-  static constexpr bool kEvictFirst = First, kDependent = true, kExactK = Exact, kXAligned = Aligned;
+  static constexpr bool kEvictFirst = First, kDependent = true, kExactK = Exact, kXAligned = Aligned,
+                        kStatsFirst = StatsFirst;
+  // Staged where it fits, unless said otherwise.
+  static constexpr int kXSlots = (Col * R + U * 16 - 1) / (U * 16), kXSlotColumns = U * 16 / R;
+  static constexpr bool kXStaged = Staged >= 0 ? Staged != 0
+                                               : Aligned && Path != kRegs && Early + kXSlots <= S && (kXSlotColumns == 32 || kXSlotColumns % 64 == 0);
 };
 
 // One Variant per instantiation, made on first use.
@@ -82,8 +87,9 @@ const Variant* get() {
   static Variant* v = [] {
     const char* path = C::kWeights == kBulk ? "bulk" : C::kWeights == kAsync ? "async" : C::kWeights == kRegs ? "regs" : "rows";
     char name[160];
-    snprintf(name, sizeof name, "%s r%d w%d c%d u%d s%d cl%d b%d e%d ep%d p%d ch%d%s%s", path, C::kRows, C::kWarps, C::kColumns, C::kUnitColumns,
+    snprintf(name, sizeof name, "%s r%d w%d c%d u%d s%d cl%d b%d e%d ep%d p%d ch%d%s%s%s%s", path, C::kRows, C::kWarps, C::kColumns, C::kUnitColumns,
              C::kStages, C::kCluster, C::kBlocksPerSm, C::kEarlyUnits, C::kEpilogueWarps, C::kPartials, C::kChains,
+             C::kXStaged ? " st" : "", C::kStatsFirst ? " sf" : "",
              C::kExactK ? "" : " ragged", C::kEvictFirst ? "" : " nohint");
     auto* made = new Variant{name, (const void*)small_m_kernel<C, T>, Layout<C>::kThreads, Layout<C>::kSharedBytes, C::kCluster, C::kBlocksPerSm,
                              C::kWeights != kRows_, std::is_same<T, Fp16>::value};
@@ -278,8 +284,8 @@ inline std::vector<Test> tests() {
   ragged(get<Cfg<64, 2, 64, 64, 3, 8, 4, kBulk, 1, 2, 4, 1, 1, false>>(), 64, 2);
   ragged(get<Cfg<16, 4, 64, 64, 3, 4, 9, kAsync, 1, 2, 0, 2, 1, false>, Fp16>(), 16, 2);
   ragged(get<Cfg<8, 4, 256, 32, 9, 1, 0, kRows_, 1, 2, 0, 2, 1, false>, Fp16>(), 8, 3);
-  unaligned(get<Cfg<16, 4, 256, 128, 3, 1, 0, kBulk, 1, 2, 0, 2, 1, false, true, false>>(), 3);
-  unaligned(get<Cfg<8, 2, 256, 64, 3, 2, 9, kRows_, 1, 2, 0, 2, 1, false, false, false>, Fp16>(), 2);
+  unaligned(get<Cfg<16, 4, 256, 128, 3, 1, 0, kBulk, 1, 2, 0, 2, 1, false, 0, false, true, false>>(), 3);
+  unaligned(get<Cfg<8, 2, 256, 64, 3, 2, 9, kRows_, 1, 2, 0, 2, 1, false, 0, true, false, false>, Fp16>(), 2);
 #endif
   return all;
 }

@@ -217,7 +217,7 @@ TEST_F(Cli, VerifyAcceptsTheFixturesAndRefutesASabotagedOne) {
       Outcome o = tenon("verify rmsnorm_linear " + entry.path().string());
       EXPECT_EQ(o.code, 0) << entry.path() << o.out << o.err;
     }
-  std::string text = slurp(fs::path(TENON_FIXTURES) / "one_pass.mugraph");
+  std::string text = slurp(fs::path(TENON_FIXTURES) / "rmsnorm_one_pass.mugraph");
   std::size_t at = text.find("rsqrt");
   ASSERT_NE(at, std::string::npos);
   text.replace(at, 5, "sqrt");
