@@ -91,7 +91,9 @@ struct PlanRow {
   std::int64_t mugraph = 0;
   std::int64_t schedule = 0;
   std::string device_class;
-  std::string text;  // ir::print(LaunchPlan); empty for a candidate that got none
+  // ir::print(LaunchPlan), naming the cubins of `kernels` by their SHA-256; empty for a candidate
+  // that got no plan, whose `sha256` is then free to tell it from others.
+  std::string text;
   std::string sha256;
   std::int64_t m_min = 0;
   std::int64_t m_max = 0;
@@ -207,7 +209,8 @@ class Database {
     std::string dims;  // "m=16 k=576 n=960"
     std::string dtype;
     std::string device;  // its name
-    std::string mugraph;
+    std::string mugraph;  // its SHA-256
+    std::string label;    // of the µGraph
     std::string schedule;
     std::string status;
     std::string kind;

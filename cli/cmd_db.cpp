@@ -169,8 +169,8 @@ int best(const Arguments& a) {
   auto device = runtime::open_device(a.device);
   auto database = open(a);
   std::string why;
-  auto stored = database->best(
-      runtime::make_query(workload, device->info(), a.launch == "dependent"), &why);
+  auto stored =
+      database->best(runtime::make_query(workload, device->info(), a.launch == "dependent"), &why);
   return show_stored(a, stored, why);
 }
 

@@ -28,8 +28,8 @@ int run_stored(const Arguments& a) {
   auto database =
       cache::Database::open(a.database.empty() ? cache::default_path() : a.database, true);
   std::string why;
-  auto stored = database->best(
-      runtime::make_query(workload, device->info(), a.launch == "dependent"), &why);
+  auto stored =
+      database->best(runtime::make_query(workload, device->info(), a.launch == "dependent"), &why);
   if (!stored) {
     fmt::print(stderr, "tenon: nothing is stored for {} on {}: {}\n", ir::print(workload),
                device->info().id, why);

@@ -4,6 +4,7 @@
 #include <new>
 
 #include "cli/cli.h"
+#include "cli/log.h"
 #include "ir/error.h"
 
 int main(int argc, char** argv) {
@@ -35,6 +36,7 @@ int main(int argc, char** argv) {
     return cli::kBadInput;
   }
   try {
+    cli::set_up_log();
     return run();
   } catch (const UserError& e) {
     fmt::print(stderr, "tenon: {}\n", e.what());

@@ -1,5 +1,6 @@
 // Steps that make candidates: schedules for every accepted µGraph, code, cubins.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
@@ -71,6 +72,7 @@ void compile_one(Session& session, CandidateState& candidate) {
   } catch (const codegen::Rejected& rejected) {
     candidate.status = Status::kUnsupported;
     candidate.reason = rejected.what();
+    spdlog::info("{} is rejected: {}", ir::print(candidate.schedule), candidate.reason);
     return;
   }
   for (std::size_t i = 0; i < candidate.generated.sources.size(); ++i) {
@@ -79,6 +81,7 @@ void compile_one(Session& session, CandidateState& candidate) {
     if (!compiled.ok) {
       candidate.status = Status::kCompileError;
       candidate.reason = compiled.log;
+      spdlog::info("{} does not compile: {}", ir::print(candidate.schedule), compiled.log);
       return;
     }
     candidate.generated.plan.modules[i].cubin_sha256 = compiled.sha256;

@@ -2,15 +2,34 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 
-#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <mutex>
-#include <numeric>
 
+#include "ir/error.h"
 #include "optimizer/session.h"
 
 namespace tenon::optimizer {
 
 using verifier::Verdict;
+
+namespace {
+
+// TENON_DUMP_DIR: every distinct µGraph in the text form, named by its identity.
+void dump_graphs(const std::vector<GraphState>& graphs) {
+  const char* folder = std::getenv("TENON_DUMP_DIR");
+  if (folder == nullptr || *folder == '\0') return;
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  for (const GraphState& state : graphs) {
+    std::ofstream out(std::filesystem::path(folder) / (state.id.substr(0, 12) + ".mugraph"));
+    out << "# " << state.label << "\n" << state.text;
+    if (!out) throw UserError("TENON_DUMP_DIR", folder, "a folder that can be written");
+  }
+}
+
+}  // namespace
 
 void enumerate_graphs(Session& session) {
   session.progress.begin("enumerating µGraphs", 0);
@@ -43,6 +62,7 @@ void enumerate_graphs(Session& session) {
     state.unfused = static_cast<int>(i) == unfused;
     session.graphs.push_back(std::move(state));
   }
+  dump_graphs(session.graphs);
   session.progress.end(fmt::format("{} distinct µGraphs from {} partial ones",
                                    session.graphs.size(), report.enumerated),
                        seconds_since(begin));

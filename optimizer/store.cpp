@@ -4,9 +4,9 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/sha256.h"
-#include "runtime/load.h"
 #include "optimizer/session.h"
 #include "optimizer/version.h"
+#include "runtime/load.h"
 
 namespace tenon::optimizer {
 
@@ -65,10 +65,12 @@ BestReport best_report(const cache::Stored& stored) {
 // anew.
 bool answer_from_database(Session& session) {
   std::string why;
-  auto stored = session.database->best(runtime::make_query(session.options.workload, session.device->info(),
-                                                  session.options.dependent_launch),
-                                       &why);
-  if (!stored || stored->workload.m != runtime::dynamic_extent(session.options.workload)) return false;
+  auto stored =
+      session.database->best(runtime::make_query(session.options.workload, session.device->info(),
+                                                 session.options.dependent_launch),
+                             &why);
+  if (!stored || stored->workload.m != runtime::dynamic_extent(session.options.workload))
+    return false;
   bool wanted = session.executes() ? stored->usable : stored->measurement.kind == "estimated";
   if (!wanted) return false;
   session.report.from_database = true;

@@ -1,6 +1,7 @@
 // Steps that use the device: screening by successive halving, numeric acceptance, and the
 // final interleaved measurement.
 #include <fmt/format.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 
@@ -44,6 +45,9 @@ void time_batch(Session& session, const std::vector<std::size_t>& which,
       CandidateState& candidate = session.candidates[which[j]];
       candidate.timing = std::move(timings[j]);
       candidate.timed = candidate.timing.status == Status::kOk;
+      spdlog::debug("{}: {} {:.2f} us over {} samples", ir::print(candidate.schedule),
+                    measure::name(candidate.timing.status), candidate.timing.median_us,
+                    candidate.timing.samples_us.size());
       if (!candidate.timed) {
         candidate.status = candidate.timing.status;
         candidate.reason = candidate.timing.reason;

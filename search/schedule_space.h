@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "ir/mugraph.h"
@@ -17,8 +18,10 @@ struct RankedSchedule {
 };
 
 // Every legal schedule (ir/family.h) of `graph`, cheapest estimate first, at most `limit`
-// (0: all). Deterministic. Empty when some kernel has no family on the target; `why_empty`
-// then says which kernel and why.
+// (0: kMaxSchedules). Deterministic. Empty when some kernel has no family on the target;
+// `why_empty` then says which kernel and why. Launches are plain; on sm_90 and later any of
+// them may be made a dependent one (Schedule::dependent_launch).
+inline constexpr std::size_t kMaxSchedules = 100000;
 std::vector<RankedSchedule> schedules(const ir::MuGraph& graph, const ir::Workload& workload,
                                       const ir::Target& target, std::size_t limit,
                                       std::string* why_empty = nullptr);

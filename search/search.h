@@ -16,6 +16,7 @@ struct Options {
   int max_kernels = 3;     // custom and library kernels of one µGraph
   int max_block_ops = 12;  // operators and accumulators of one block graph
   int max_prepare_ops = 6;
+  int max_expressions = 400;  // classes of equal subexpressions that rewriting may make
   int threads = 0;            // 0: all
   std::uint64_t seed = 0;     // of the fingerprints' inputs
   double budget_seconds = 0;  // 0: none
@@ -43,6 +44,9 @@ struct Result {
 struct Rule {
   std::string name;
   std::string argument;  // why it is sound: what it can never remove
+  // Exact rules leave the set of final µGraphs as it is; the others (dominance) drop only
+  // µGraphs for which one that is no dearer is kept.
+  bool exact = true;
 };
 const std::vector<Rule>& rules();
 
@@ -50,7 +54,11 @@ const std::vector<Rule>& rules();
 Result enumerate(const ir::Program& program, const Options& options, std::stop_token stop = {});
 
 // The unfused form among `graphs`: no prepare graph, and no kernel that holds a product does
-// anything else but round. Index, or -1. It is what speed-ups are measured against.
+// anything else but round. Index, or -1. It is what speed-ups are measured against. Among several
+// the one with the fewest library products, then splits, then kernels: our own kernels on both
+// sides of the comparison.
 int find_unfused(const std::vector<ir::MuGraph>& graphs);
+// The same with the most library products; -1 if none has any.
+int find_unfused_library(const std::vector<ir::MuGraph>& graphs);
 
 }  // namespace tenon::search

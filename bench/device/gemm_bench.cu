@@ -247,10 +247,13 @@ struct Kernel {
     CHECK(cuModuleGetFunction(&function, module, "kernel"));
     CHECK(cuFuncSetAttribute(function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                              s.shared_bytes()));
-    int clusters = 132;
-    CUlaunchAttribute attribute;
-    CUlaunchConfig config = launch_config(&attribute, 132 / s.cluster() * s.cluster(), false);
-    CHECK(cuOccupancyMaxActiveClusters(&clusters, function, &config));
+    int clusters = 0;
+    CHECK(cuDeviceGetAttribute(&clusters, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
+    if (s.cluster() > 1) {
+      CUlaunchAttribute attribute;
+      CUlaunchConfig config = launch_config(&attribute, clusters / s.cluster() * s.cluster(), false);
+      CHECK(cuOccupancyMaxActiveClusters(&clusters, function, &config));
+    }
     const int tiles = s.cluster_tiles(shape.m, shape.n);
     grid = (s.number("sk") > 1 ? tiles : std::min(tiles, clusters)) * s.cluster();
     workspace = pool.take(s.workspace_bytes(shape.m));

@@ -65,7 +65,7 @@ struct Schedule {
     if (number("wide")) bytes += co * 4 * 2048;
     bytes += (sk - 1) * blocks * (tn / 8 / sk * 16 + 2 * sums() * 4) * 128 * co;
     if (reads_sums()) bytes += 2 * tm * sums() * 4;
-    return (bytes + 7) / 8 * 8 + 8 * (2 * number("st") + 7);
+    return (bytes + 7) / 8 * 8 + 8 * (2 * number("st") + 8);
   }
 
   // Why the schedule is not legal for this problem; empty when it is.
@@ -85,7 +85,7 @@ struct Schedule {
     if (cluster() > 8) return "cluster of more than 8 blocks";
     if (sk > 1 && number("pp")) return "split k is cooperative";
     if (sk > 1 && text("stats") == "slices") return "split k does not share slices between tiles";
-    if (sk > 1 && exchanges_sums() && cluster_tiles(m, n) * cluster() > 128) {
+    if (sk > 1 && exchanges_sums() && cluster_tiles(m, n) * cluster() > (cluster() > 4 ? 112 : cluster() > 2 ? 120 : 132)) {
       return "rows summed once need all blocks resident";
     }
     if (text("stats") == "slices" && number("sl") < cn) return "fewer slices than cluster_n";

@@ -11,6 +11,7 @@
 // in the plain setting) rotate over more than four times the L2. Contenders interleave,
 // A B C A B C …; times are medians over 21 replays with the 10th and 90th percentiles.
 #include <cublasLt.h>
+#include <cuda.h>
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -25,11 +26,13 @@
 
 #include "small_m_configs.cuh"
 
+std::string last_schedule;  // named when a call fails
+
 #define CHECK(call)                                                             \
   do {                                                                          \
     auto status = (call);                                                       \
     if (status != 0) {                                                          \
-      printf("%s:%d: %s failed with %d\n", __FILE__, __LINE__, #call, (int)status); \
+      printf("%s:%d: %s failed with %d (last schedule: %s)\n", __FILE__, __LINE__, #call, (int)status, last_schedule.c_str()); \
       exit(1);                                                                  \
     }                                                                           \
   } while (0)
@@ -121,7 +124,27 @@ __global__ void __launch_bounds__(512) read_all(const uint4* p, size_t n, uint32
 
 // ---- launching ----------------------------------------------------------------------------
 
+// A map over a row-major matrix of 16-bit elements, boxes of 64 columns × `box_rows`.
+tenon::device::TensorMap encode(const void* base, int rows, int columns, long long stride, int box_rows, bool fp16) {
+  static decltype(&cuTensorMapEncodeTiled) encode_tiled = [] {
+    void* f = nullptr;
+    cudaDriverEntryPointQueryResult found;
+    CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found));
+    return (decltype(&cuTensorMapEncodeTiled))f;
+  }();
+  CUtensorMap map;
+  const cuuint64_t extents[] = {(cuuint64_t)columns, (cuuint64_t)rows}, strides[] = {(cuuint64_t)stride * 2};
+  const cuuint32_t box[] = {64, (cuuint32_t)box_rows}, steps[] = {1, 1};
+  CHECK(encode_tiled(&map, fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void*)base, extents, strides, box, steps,
+                     CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  tenon::device::TensorMap result;
+  memcpy(&result, &map, sizeof result);
+  return result;
+}
+
 void launch(const Variant& v, Params p, int groups, bool dependent) {
+  last_schedule = v.name;
   RmsNorm::Args args{1e-6f, 1.f / p.k};
   cudaLaunchConfig_t config = {};
   config.gridDim = dim3(groups * v.cluster);
@@ -141,14 +164,36 @@ void launch(const Variant& v, Params p, int groups, bool dependent) {
     ++config.numAttrs;
   }
   config.attrs = attributes;
+  if (v.tile_n != 0) {
+    config.gridDim = dim3(((p.n + v.tile_n - 1) / v.tile_n + v.share - 1) / v.share * v.share);
+    auto x = encode(p.x, p.m, p.k, p.x_stride, 64 / v.share, v.fp16);
+    auto w = encode(p.w, p.n, padded_columns(p.k), p.w_stride, v.tile_n, v.fp16);
+    void* parameters[] = {&x, &w, &p, &args};
+    CHECK(cudaLaunchKernelExC(&config, v.kernel, parameters));
+    return;
+  }
   void* parameters[] = {&p, &args};
   CHECK(cudaLaunchKernelExC(&config, v.kernel, parameters));
 }
 
+// Clusters that can be resident at once.
+int resident_clusters(const Variant& v) {
+  cudaLaunchConfig_t config = {};
+  config.gridDim = dim3(v.cluster * 512);
+  config.blockDim = dim3(v.threads);
+  config.dynamicSmemBytes = v.shared_bytes;
+  cudaLaunchAttribute attribute;
+  attribute.id = cudaLaunchAttributeClusterDimension;
+  attribute.val.clusterDim.x = v.cluster, attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  config.attrs = &attribute, config.numAttrs = 1;
+  int clusters = 0;
+  CHECK(cudaOccupancyMaxActiveClusters(&clusters, v.kernel, &config));
+  return clusters;
+}
+
 // As many clusters as can be resident, then as few as keep the longest share as short.
 int balanced_groups(const Variant& v, int n) {
-  const int sms = v.cluster == 8 ? 112 : v.cluster == 4 ? 128 : 132;
-  const int most = sms * v.blocks_per_sm / v.cluster, tiles = (n + 15) / 16;
+  const int most = resident_clusters(v), tiles = (n + 15) / 16;
   const int share = (tiles + most - 1) / most;
   return (tiles + share - 1) / share;
 }
@@ -364,14 +409,16 @@ void bench(const Shape& s, FILE* out, const char* device) {
     const int c = i % copies, previous = (i + copies - 1) % copies;
     const bool linked = chained && reads_previous && i > 0;
     launch(*e.variant, {linked ? y + previous * y_elements : x + c * x_elements, (e.variant->packed ? packed : w) + c * w_elements,
-            y + c * y_elements, linked ? n : k, kp, n, m, n, k}, e.groups, dependent && i > 0);
+            y + c * y_elements, linked ? n : k, kp, n, m, n, k}, e.groups, dependent && e.variant->dependent && i > 0);
   };
 
   // Correctness, on two copies; and a dependent chain must give the bits of a plain one.
   std::vector<Entry> entries;
   std::vector<uint16_t> got((size_t)m * n), chain_plain((size_t)m * n);
   std::vector<double> expected((size_t)m * n);
+  const char* only = getenv("TENON_BENCH_ONLY");
   for (Entry e : s.entries) {
+    if (only && e.variant->name.find(only) == std::string::npos) continue;
     if (e.groups == 0) e.groups = balanced_groups(*e.variant, n);
     int resident = 0;
     cudaFuncAttributes attributes;
@@ -403,10 +450,14 @@ void bench(const Shape& s, FILE* out, const char* device) {
       continue;
     }
     if (attributes.localSizeBytes != 0) printf("note %s uses %zu bytes of local memory\n", e.variant->name.c_str(), attributes.localSizeBytes);
+    const int clusters = resident_clusters(*e.variant);
+    const int wanted = e.variant->tile_n != 0 ? (n + e.variant->tile_n * e.variant->share - 1) / (e.variant->tile_n * e.variant->share) : e.groups;
+    if (clusters < wanted) printf("note %s: %d clusters, but %d fit\n", e.variant->name.c_str(), wanted, clusters);
     if (resident < e.variant->blocks_per_sm) printf("note %s: %d blocks an SM, not %d\n", e.variant->name.c_str(), resident, e.variant->blocks_per_sm);
     entries.push_back(e);
   }
 
+  if (only) return;  // correctness alone, for a look at one schedule under a checker
   Library library(m, n, k, k, kp), chained_library(m, n, k, reads_previous ? n : k, kp);
   for (const bool chained : {false, true}) {
     const int calls = chained ? chain_calls : plain_calls;
@@ -427,7 +478,7 @@ void bench(const Shape& s, FILE* out, const char* device) {
     };
     read("read 4x2", read_all<4>, 264), read("read 8x2", read_all<8>, 264), read("read 8x4", read_all<8>, 528), read("read 4x4", read_all<4>, 528);
     for (const Entry& e : entries) {
-      all.push_back({e.variant->name + " g" + std::to_string(e.groups), [&, chained](int i) { ours(e, i, chained, chained); }});
+      all.push_back({e.variant->name + (e.variant->tile_n != 0 ? "" : " g" + std::to_string(e.groups)), [&, chained](int i) { ours(e, i, chained, chained); }});
     }
     time_interleaved(all, calls, 21);
     std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.us[10] < b.us[10]; });

@@ -6,6 +6,7 @@
 #include <type_traits>
 #include <vector>
 
+#include "device/small_m/multicast.cuh"
 #include "device/small_m/run.cuh"
 
 #ifndef TENON_BENCH_PARTS
@@ -16,6 +17,7 @@ using namespace tenon::device::small_m;
 
 struct SumOfSquares {
   static constexpr int kCount = 1;
+  static constexpr bool kSquares = true;  // s[0] is the sum of squares
   __device__ static void accumulate(float (&s)[1], float x) { s[0] += x * x; }
 };
 
@@ -35,11 +37,20 @@ __global__ void __launch_bounds__(Layout<C>::kThreads, C::kBlocksPerSm) small_m_
   run<C, T, SumOfSquares, RmsNorm>(p, args);
 }
 
+template <class C, class T>
+__global__ void __launch_bounds__(Multicast<C>::kThreads, 1)
+    multicast_kernel(const __grid_constant__ tenon::device::TensorMap x, const __grid_constant__ tenon::device::TensorMap w, Params p,
+                     RmsNorm::Args args) {
+  run_multicast<C, T, SumOfSquares, RmsNorm>(&x, &w, p, args);
+}
+
 struct Variant {
   std::string name;
   const void* kernel;
   int threads, shared_bytes, cluster, blocks_per_sm;
   bool packed, fp16;
+  int tile_n = 0, share = 0;  // of the multicast kernel
+  bool dependent = true;
 };
 struct Entry {
   const Variant* variant;
@@ -68,17 +79,29 @@ constexpr Weights kBulk = Weights::kPackedBulk, kAsync = Weights::kPackedAsync, 
 
 // rows, streaming warps, columns a warp, columns a unit, stages, cluster; then what seldom varies.
 template <int R, int W, int Col, int U, int S, int Cl = 1, int Tiles = 0, Weights Path = kBulk, int Blocks = 1, int Early = 2,
-          int Epi = 0, int Partials = 2, int Chains = 1, bool Exact = true, int Staged = -1, bool StatsFirst = false, bool First = true, bool Aligned = true>
+          int Epi = 0, int Partials = 2, int Chains = 1, bool Exact = true, int Staged = -1, bool StatsFirst = false, bool First = true, bool Aligned = true, bool Inter = false>
 struct Cfg {
   static constexpr int kRows = R, kWarps = W, kColumns = Col, kUnitColumns = U, kStages = S, kCluster = Cl, kMaxTiles = Tiles,
                        kBlocksPerSm = Blocks, kEarlyUnits = Early, kEpilogueWarps = Epi ? Epi : R >= 16 ? 4 : 2, kPartials = Partials, kChains = Chains;
   static constexpr Weights kWeights = Path;
   static constexpr bool kEvictFirst = First, kDependent = true, kExactK = Exact, kXAligned = Aligned,
-                        kStatsFirst = StatsFirst;
+                        kStatsFirst = StatsFirst, kInterleaved = Inter;
   // Staged where it fits, unless said otherwise.
   static constexpr int kXSlots = (Col * R + U * 16 - 1) / (U * 16), kXSlotColumns = U * 16 / R;
   static constexpr bool kXStaged = Staged >= 0 ? Staged != 0
                                                : Aligned && Path != kRegs && Early + kXSlots <= S && (kXSlotColumns == 32 || kXSlotColumns % 64 == 0);
+};
+
+// The same with units of the warps alternating along K.
+template <class C>
+struct Il : C {
+  static constexpr bool kInterleaved = true;
+};
+
+// The same without programmatic dependent launch (for the plain setting only).
+template <class C>
+struct Plain : C {
+  static constexpr bool kDependent = false;
 };
 
 // One Variant per instantiation, made on first use.
@@ -87,12 +110,30 @@ const Variant* get() {
   static Variant* v = [] {
     const char* path = C::kWeights == kBulk ? "bulk" : C::kWeights == kAsync ? "async" : C::kWeights == kRegs ? "regs" : "rows";
     char name[160];
-    snprintf(name, sizeof name, "%s r%d w%d c%d u%d s%d cl%d b%d e%d ep%d p%d ch%d%s%s%s%s", path, C::kRows, C::kWarps, C::kColumns, C::kUnitColumns,
+    snprintf(name, sizeof name, "%s r%d w%d c%d u%d s%d cl%d b%d e%d ep%d p%d ch%d%s%s%s%s%s%s", path, C::kRows, C::kWarps, C::kColumns, C::kUnitColumns,
              C::kStages, C::kCluster, C::kBlocksPerSm, C::kEarlyUnits, C::kEpilogueWarps, C::kPartials, C::kChains,
-             C::kXStaged ? " st" : "", C::kStatsFirst ? " sf" : "",
+             C::kXStaged ? " st" : "", C::kStatsFirst ? " sf" : "", C::kInterleaved ? " il" : "", C::kDependent ? "" : " plain",
              C::kExactK ? "" : " ragged", C::kEvictFirst ? "" : " nohint");
     auto* made = new Variant{name, (const void*)small_m_kernel<C, T>, Layout<C>::kThreads, Layout<C>::kSharedBytes, C::kCluster, C::kBlocksPerSm,
-                             C::kWeights != kRows_, std::is_same<T, Fp16>::value};
+                             C::kWeights != kRows_, std::is_same<T, Fp16>::value, 0, 0, C::kDependent};
+    variants().push_back(made);
+    return made;
+  }();
+  return v;
+}
+
+template <int N, int S, int Share, int Early>
+struct McCfg {
+  static constexpr int kTileN = N, kStages = S, kShare = Share, kEarlyStages = Early;
+  static constexpr bool kEvictFirst = true, kDependent = true;
+};
+template <class C, class T = Bf16>
+const Variant* get_multicast() {
+  static Variant* v = [] {
+    char name[160];
+    snprintf(name, sizeof name, "multicast n%d s%d share%d e%d", C::kTileN, C::kStages, C::kShare, C::kEarlyStages);
+    auto* made = new Variant{name, (const void*)multicast_kernel<C, T>, Multicast<C>::kThreads, Multicast<C>::kSharedBytes, C::kShare, 1,
+                             false, std::is_same<T, Fp16>::value, C::kTileN, C::kShare};
     variants().push_back(made);
     return made;
   }();
@@ -110,6 +151,22 @@ inline std::vector<Shape>& shapes() {
           {get<Cfg<8, 16, 256, 128, 3, 1, 0, kBulk, 1, 1>>()},
           {get<Cfg<8, 16, 256, 128, 3, 1, 0, kBulk, 1, 3>>()},
           {get<Cfg<8, 16, 256, 128, 3, 1, 0, kBulk, 1, 2, 0, 2, 2>>()},
+          {get<Il<Cfg<8, 16, 256, 128, 3>>>()},
+          {get<Il<Cfg<8, 8, 512, 256, 3>>>()},
+          {get<Il<Cfg<8, 8, 512, 256, 3, 1, 0, kBulk, 1, 3>>>()},
+          {get<Il<Cfg<8, 16, 256, 64, 6>>>()},
+          {get<Il<Cfg<8, 16, 256, 128, 3, 1, 0, kAsync>>>()},
+          {get<Il<Cfg<8, 16, 256, 128, 3, 1, 0, kRows_>>>()},
+          {get<Il<Cfg<8, 16, 256, 128, 3, 1, 0, kRows_, 1, 1>>>()},
+          {get<Il<Cfg<8, 16, 256, 128, 3, 1, 0, kRows_, 1, 2, 0, 1, 2>>>()},
+          {get<Il<Cfg<8, 16, 256, 64, 6, 1, 0, kRows_>>>()},
+          {get<Il<Cfg<8, 8, 512, 128, 6, 1, 0, kRows_, 1, 3>>>()},
+          {get<Il<Cfg<8, 8, 512, 256, 3, 1, 0, kRows_>>>()},
+          {get<Il<Cfg<8, 8, 256, 128, 6, 2, 6, kRows_, 1, 3, 0, 1, 2>>>()},
+          {get<Il<Cfg<8, 8, 256, 128, 6, 2, 6, kBulk, 1, 4, 0, 1, 2>>>()},
+          {get<Il<Cfg<8, 8, 512, 128, 3, 1, 0, kRows_, 2, 1, 0, 1>>>()},
+          {get<Cfg<8, 16, 256, 128, 3, 1, 0, kRows_, 1, 1>>()},
+          {get<Cfg<8, 16, 256, 64, 6, 1, 0, kRows_>>()},
           {get<Cfg<8, 16, 256, 64, 6>>()},
           {get<Cfg<8, 16, 256, 256, 1, 1, 0, kBulk, 1, 1>>()},
           {get<Cfg<8, 8, 512, 128, 6>>()},
@@ -148,27 +205,51 @@ inline std::vector<Shape>& shapes() {
           {get<Cfg<16, 16, 256, 128, 3, 1, 0, kBulk, 1, 3>>()},
           {get<Cfg<16, 16, 256, 128, 2, 1, 0, kBulk, 1, 1>>()},
           {get<Cfg<16, 16, 256, 64, 5>>()},
-          {get<Cfg<16, 16, 256, 64, 5, 1, 0, kBulk, 1, 4>>()},
+          {get<Cfg<16, 16, 256, 64, 5, 1, 0, kBulk, 1, 1>>()},
+          {get<Cfg<16, 16, 256, 64, 6, 1, 0, kBulk, 1, 2, 0, 1>>()},
+          {get<Il<Cfg<16, 16, 256, 128, 3, 1, 0, kBulk, 1, 1, 0, 1, 2>>>()},
+          {get<Il<Cfg<16, 16, 256, 128, 3, 1, 0, kBulk, 1, 1>>>()},
+          {get<Il<Cfg<16, 8, 256, 128, 6, 2, 6, kBulk, 1, 4>>>()},
+          {get<Il<Cfg<16, 16, 256, 128, 3, 1, 0, kAsync, 1, 1>>>()},
+          {get<Il<Cfg<16, 16, 256, 128, 3, 1, 0, kRows_, 1, 1>>>()},
+          {get<Cfg<16, 16, 256, 128, 3, 1, 0, kRows_, 1, 1, 2>>()},
+          {get<Cfg<16, 16, 256, 128, 3, 1, 0, kRows_, 1, 1, 4, 1>>()},
+          {get<Il<Cfg<16, 8, 256, 128, 6, 2, 6, kBulk, 1, 4, 0, 1, 2>>>()},
+          {get<Il<Cfg<16, 8, 256, 128, 6, 2, 6, kBulk, 1, 3, 0, 1, 2>>>()},
+          {get<Il<Cfg<16, 8, 256, 128, 6, 2, 6, kAsync, 1, 3, 0, 1, 2>>>()},
+          {get<Il<Cfg<16, 8, 256, 128, 6, 2, 6, kRows_, 1, 3, 0, 1, 2>>>()},
+          {get<Il<Cfg<16, 8, 256, 128, 6, 2, 6, kRows_, 1, 4, 0, 1, 2, false>>>()},
+          {get_multicast<McCfg<48, 14, 1, 4>>()},
+          {get<Cfg<16, 8, 256, 128, 6, 2, 6, kBulk, 1, 4, 0, 1, 2>>()},
+          {get<Cfg<16, 8, 256, 128, 6, 2, 6, kBulk, 1, 3>>()},
+          {get<Cfg<16, 8, 256, 128, 6, 2, 6, kAsync, 1, 3>>()},
+          {get<Cfg<16, 8, 256, 128, 6, 2, 6, kRows_, 1, 3>>()},
+          {get<Cfg<16, 16, 128, 128, 3, 2, 6, kBulk, 1, 2, 0, 1>>()},
+          {get<Cfg<16, 8, 128, 128, 3, 4, 6, kBulk, 2, 2, 0, 1>>()},
+          {get<Cfg<16, 8, 128, 128, 5, 4, 12, kBulk, 1, 4>>()},
+          {get<Cfg<16, 16, 256, 128, 3, 1, 0, kBulk, 1, 1, 2, 2>>()},
+          {get<Cfg<16, 16, 256, 128, 3, 1, 0, kBulk, 1, 1, 0, 1, 2>>()},
+          {get<Cfg<16, 16, 256, 128, 3, 1, 0, kBulk, 1, 1, 0, 2, 1, true, 0>>()},
+          {get<Cfg<16, 16, 256, 128, 3, 1, 0, kAsync, 1, 1>>()},
+          {get<Cfg<16, 8, 512, 256, 3, 1, 0, kRows_, 1, 1>>()},
+          {get<Cfg<16, 8, 512, 128, 6, 1, 0, kBulk, 1, 1>>()},
+          {get<Cfg<16, 8, 512, 256, 3, 1, 0, kBulk, 1, 1, 0, 2, 2>>()},
+          {get<Cfg<16, 8, 256, 128, 6, 2, 6, kBulk, 1, 4>>()},
+          {get<Cfg<16, 8, 256, 256, 3, 2, 6, kBulk, 1, 1>>()},
           {get<Cfg<16, 16, 256, 64, 6, 1, 0, kBulk, 1, 4, 0, 1>>()},
           {get<Cfg<16, 8, 512, 128, 6>>()},
           {get<Cfg<16, 8, 512, 128, 6, 1, 0, kBulk, 1, 4>>()},
           {get<Cfg<16, 8, 512, 256, 3>>()},
           {get<Cfg<16, 8, 512, 256, 3, 1, 0, kBulk, 1, 1>>()},
           {get<Cfg<16, 8, 512, 256, 3, 1, 0, kBulk, 1, 2, 2>>()},
-          {get<Cfg<16, 8, 512, 256, 3, 1, 0, kBulk, 1, 2, 4, 1>>()},
-          {get<Cfg<16, 8, 512, 256, 3, 1, 0, kBulk, 1, 2, 4, 1, 2>>()},
           {get<Cfg<16, 8, 512, 512, 1, 1, 0, kBulk, 1, 1>>()},
           {get<Cfg<16, 8, 256, 128, 6, 2, 6>>()},
           {get<Cfg<16, 8, 256, 256, 3, 2, 6>>()},
-          {get<Cfg<16, 8, 256, 128, 2, 2, 3, kBulk, 2>>()},
-          {get<Cfg<16, 8, 256, 64, 5, 2, 3, kBulk, 2, 2, 0, 1>>()},
           {get<Cfg<16, 16, 128, 128, 2, 2, 6>>()},
           {get<Cfg<16, 8, 128, 128, 5, 4, 12>>()},
           {get<Cfg<16, 16, 256, 128, 3, 1, 0, kAsync>>()},
           {get<Cfg<16, 8, 512, 128, 6, 1, 0, kAsync>>()},
-          {get<Cfg<16, 16, 256, 128, 3, 1, 0, kRows_>>()},
           {get<Cfg<16, 8, 512, 128, 6, 1, 0, kRows_>>()},
-          {get<Cfg<16, 8, 512, 256, 3, 1, 0, kRows_>>()},
       };
       s.push_back({16, 4096, 6144, 14.0, 12.4, sixteen});
       std::vector<Entry> wide;
@@ -190,7 +271,26 @@ inline std::vector<Shape>& shapes() {
           {get<Cfg<16, 7, 512, 512, 1, 2, 2, kBulk, 1, 1>>(), 66},
           {get<Cfg<16, 14, 256, 256, 1, 2, 2, kBulk, 1, 1>>(), 66},
           {get<Cfg<16, 14, 256, 64, 6, 2, 2>>(), 66},
-          {get<Cfg<16, 14, 256, 64, 6, 2, 2, kBulk, 1, 4>>(), 66},
+          {get<Cfg<16, 14, 256, 64, 6, 2, 2, kBulk, 1, 1>>(), 66},
+          {get<Cfg<16, 14, 256, 128, 3, 2, 2, kBulk, 1, 1, 2>>(), 66},
+          {get<Il<Cfg<16, 14, 256, 128, 3, 2, 2, kBulk, 1, 1>>>(), 66},
+          {get<Il<Cfg<16, 14, 256, 64, 6, 2, 2, kBulk, 1, 1>>>(), 66},
+          {get<Il<Cfg<16, 7, 512, 128, 6, 2, 2, kBulk, 1, 1>>>(), 66},
+          {get<Il<Cfg<16, 7, 512, 128, 6, 2, 2, kBulk, 1, 1, 0, 1, 2>>>(), 66},
+          {get<Il<Cfg<16, 7, 512, 128, 6, 2, 2, kBulk, 1, 2, 0, 1, 2>>>(), 66},
+          {get<Il<Cfg<16, 14, 256, 64, 6, 2, 2, kBulk, 1, 1, 0, 1, 2>>>(), 66},
+          {get<Il<Cfg<16, 14, 256, 128, 3, 2, 2, kBulk, 1, 1, 0, 1, 2>>>(), 66},
+          {get<Il<Cfg<16, 14, 256, 128, 3, 2, 2, kAsync, 1, 1, 0, 1>>>(), 66},
+          {get<Il<Cfg<16, 7, 512, 128, 6, 2, 2, kRows_, 1, 1, 0, 1>>>(), 66},
+          {get<Cfg<16, 7, 512, 64, 12, 2, 2, kBulk, 1, 2>>(), 66},
+          {get<Cfg<16, 7, 512, 64, 12, 2, 2, kBulk, 1, 1, 0, 2, 2>>(), 66},
+          {get<Cfg<16, 7, 256, 128, 6, 4, 4, kBulk, 1, 4>>(), 33},
+          {get<Cfg<16, 7, 256, 64, 12, 4, 4, kBulk, 1, 8>>(), 33},
+          {get<Cfg<16, 14, 256, 128, 3, 2, 2, kBulk, 1, 1, 0, 2, 2>>(), 66},
+          {get<Cfg<16, 14, 256, 128, 3, 2, 2, kBulk, 1, 1, 0, 2, 1, true, 0>>(), 66},
+          {get<Cfg<16, 14, 256, 128, 3, 2, 2, kAsync, 1, 1>>(), 66},
+          {get<Cfg<16, 7, 512, 128, 6, 2, 2, kBulk, 1, 1>>(), 66},
+          {get<Cfg<16, 7, 256, 256, 3, 4, 4, kBulk, 1, 1>>(), 33},
           {get<Cfg<16, 7, 512, 128, 6, 2, 2>>(), 66},
           {get<Cfg<16, 7, 512, 256, 3, 2, 2>>(), 66},
           {get<Cfg<16, 14, 128, 128, 3, 4, 4>>(), 33},
@@ -198,10 +298,8 @@ inline std::vector<Shape>& shapes() {
           {get<Cfg<16, 7, 256, 128, 6, 4, 4>>(), 33},
           {get<Cfg<16, 7, 256, 256, 3, 4, 4>>(), 33},
           {get<Cfg<16, 7, 256, 64, 12, 4, 4, kBulk, 1, 4>>(), 33},
-          {get<Cfg<16, 7, 256, 128, 3, 4, 4, kBulk, 2>>(), 66},
           {get<Cfg<16, 14, 256, 128, 3, 2, 2, kAsync>>(), 66},
           {get<Cfg<16, 7, 512, 128, 6, 2, 2, kAsync>>(), 66},
-          {get<Cfg<16, 14, 256, 128, 3, 2, 2, kRows_>>(), 66},
           {get<Cfg<16, 7, 512, 128, 6, 2, 2, kRows_>>(), 66},
       };
       s.push_back({16, 7168, 2112, 9.6, 8.5, deep});
@@ -213,6 +311,25 @@ inline std::vector<Shape>& shapes() {
                    {
                        {get<Cfg<16, 9, 64, 64, 1, 1, 0, kBulk, 1, 1>>()},
                        {get<Cfg<16, 9, 64, 64, 1, 1, 0, kAsync, 1, 1>>()},
+                       {get<Cfg<16, 9, 64, 64, 2, 1, 0, kAsync, 1, 1>>()},
+                       {get<Cfg<16, 9, 64, 64, 2, 1, 0, kBulk, 1, 1>>()},
+                       {get<Cfg<16, 9, 64, 64, 2, 1, 0, kBulk, 1, 1, 4, 1, 2, true, 1, true>>()},
+                       {get<Cfg<16, 9, 64, 64, 2, 1, 0, kBulk, 1, 1, 4, 1, 2>>()},
+                       {get<Cfg<16, 9, 64, 64, 2, 1, 0, kBulk, 1, 0>>()},
+                       {get<Cfg<16, 9, 64, 64, 1, 1, 0, kRegs, 1, 1, 4, 1, 2, true, 0, true>>()},
+                       {get<Cfg<16, 9, 64, 64, 1, 1, 0, kRegs, 1, 1, 4, 1, 2, true, 0, true, false>>()},
+                       {get<Plain<Cfg<16, 9, 64, 64, 1, 1, 0, kRegs, 1, 1, 4, 1, 2, true, 0, true, false>>>()},
+                       {get<Plain<Cfg<16, 9, 64, 64, 2, 1, 0, kBulk, 1, 1, 4, 1, 2, true, 1, true>>>()},
+                       {get<Cfg<16, 6, 96, 96, 3, 1, 0, kBulk, 1, 1, 4, 1, 2, true, 0, true>>()},
+                       {get<Cfg<16, 9, 64, 64, 2, 1, 0, kAsync, 1, 1, 4, 1, 2, true, 1, true>>()},
+                       {get<Cfg<16, 6, 96, 96, 1, 1, 0, kRegs, 1, 1, 4, 1, 2, true, 0, true>>()},
+                       {get<Cfg<16, 9, 64, 64, 2, 1, 0, kRows_, 1, 1>>()},
+                       {get<Cfg<16, 9, 64, 64, 1, 1, 0, kAsync, 1, 1, 2>>()},
+                       {get<Cfg<16, 9, 64, 64, 1, 1, 0, kAsync, 1, 1, 4, 2, 1, true, 0, true>>()},
+                       {get<Cfg<16, 9, 64, 64, 1, 1, 0, kRegs, 1, 1, 4, 2, 1, true, 0, true>>()},
+                       {get<Cfg<16, 9, 64, 64, 1, 1, 0, kRegs, 1, 1, 2, 2, 1, true, 0, true>>()},
+                       {get<Cfg<16, 6, 96, 96, 1, 1, 0, kAsync, 1, 1>>()},
+                       {get<Cfg<16, 18, 32, 32, 1, 1, 0, kAsync, 1, 1>>()},
                        {get<Cfg<16, 9, 64, 64, 1, 1, 0, kRegs, 1, 1>>()},
                        {get<Cfg<16, 9, 64, 64, 1, 1, 0, kRegs, 1, 1, 2>>()},
                        {get<Cfg<16, 9, 64, 64, 1, 1, 0, kRegs, 1, 1, 4, 2, 2>>()},
@@ -236,10 +353,15 @@ inline std::vector<Shape>& shapes() {
                        {get<Cfg<16, 8, 128, 64, 2, 1, 0, kBulk, 3, 1>>()},
                        {get<Cfg<16, 8, 128, 128, 2, 1, 0, kBulk, 2, 1>>()},
                        {get<Cfg<16, 8, 128, 128, 1, 1, 0, kRegs, 1, 1>>()},
-                       {get<Cfg<16, 8, 128, 128, 1, 1, 0, kRegs, 2, 1>>()},
-                       {get<Cfg<16, 8, 128, 64, 2, 1, 0, kRegs, 2, 2>>()},
-                       {get<Cfg<16, 4, 256, 256, 1, 1, 0, kRegs, 2, 1>>()},
-                       {get<Cfg<16, 4, 256, 128, 2, 1, 0, kRegs, 2, 2>>()},
+                       {get<Cfg<16, 8, 128, 128, 2, 1, 0, kBulk, 3, 1>>()},
+                       {get<Cfg<16, 8, 128, 128, 4, 1, 0, kBulk, 1, 3>>()},
+                       {get<Cfg<16, 8, 128, 128, 4, 1, 0, kBulk, 1, 1>>()},
+                       {get<Cfg<16, 8, 128, 128, 4, 1, 0, kBulk, 1, 3, 0, 2, 2>>()},
+                       {get<Cfg<16, 4, 256, 256, 4, 1, 0, kBulk, 1, 3>>()},
+                       {get<Cfg<16, 8, 128, 128, 2, 1, 0, kAsync, 3, 1>>()},
+                       {get<Cfg<16, 16, 64, 64, 4, 1, 0, kBulk, 1, 3>>()},
+                       {get<Cfg<16, 16, 64, 64, 2, 1, 0, kBulk, 2, 1>>()},
+                       {get<Cfg<16, 8, 64, 64, 4, 2, 6, kBulk, 1, 3>>()},
                        {get<Cfg<16, 8, 128, 128, 3, 1, 0, kAsync>>()},
                        {get<Cfg<16, 8, 128, 128, 1, 1, 0, kAsync, 3, 1>>()},
                        {get<Cfg<16, 8, 128, 128, 3, 1, 0, kRows_>>()},
@@ -251,8 +373,30 @@ inline std::vector<Shape>& shapes() {
 #if TENON_BENCH_PARTS & 16
       s.push_back({64, 4096, 6144, 15.8, 15.0,
                    {
+                       {get_multicast<McCfg<48, 14, 4, 4>>()},
+                       {get_multicast<McCfg<48, 14, 2, 4>>()},
+                       {get_multicast<McCfg<48, 14, 1, 4>>()},
+                       {get_multicast<McCfg<56, 14, 8, 4>>()},
+                       {get_multicast<McCfg<56, 14, 8, 2>>()},
+                       {get_multicast<McCfg<56, 14, 8, 8>>()},
+                       {get_multicast<McCfg<56, 14, 4, 4>>()},
+                       {get_multicast<McCfg<56, 10, 8, 4>>()},
+                       {get_multicast<McCfg<48, 15, 1, 4>>()},
+                       {get_multicast<McCfg<48, 14, 1, 2>>()},
+                       {get_multicast<McCfg<48, 14, 1, 8>>()},
+                       {get_multicast<McCfg<56, 14, 2, 4>>()},
+                       {get_multicast<McCfg<64, 12, 4, 4>>()},
+                       {get_multicast<McCfg<64, 12, 8, 4>>()},
                        {get<Cfg<64, 8, 64, 64, 4, 8, 28, kBulk, 1, 2, 4, 1>>(), 14},
-                       {get<Cfg<64, 8, 64, 64, 4, 8, 28, kBulk, 1, 2, 2, 1>>(), 14},
+                   }});
+      s.push_back({32, 4096, 6144, 0, 0,
+                   {
+                       {get_multicast<McCfg<48, 14, 1, 4>>()},
+                       {get_multicast<McCfg<48, 14, 2, 4>>()},
+                       {get_multicast<McCfg<56, 14, 8, 4>>()},
+                       {get<Il<Cfg<32, 8, 256, 128, 5, 2, 6, kBulk, 1, 1, 4, 1>>>()},
+                       {get<Il<Cfg<32, 8, 256, 128, 5, 2, 6, kRows_, 1, 1, 4, 1>>>()},
+                       {get<Il<Cfg<32, 8, 128, 128, 4, 4, 12, kBulk, 1, 2, 4, 1>>>(), 28},
                    }});
 #endif
     }
@@ -284,6 +428,12 @@ inline std::vector<Test> tests() {
   ragged(get<Cfg<64, 2, 64, 64, 3, 8, 4, kBulk, 1, 2, 4, 1, 1, false>>(), 64, 2);
   ragged(get<Cfg<16, 4, 64, 64, 3, 4, 9, kAsync, 1, 2, 0, 2, 1, false>, Fp16>(), 16, 2);
   ragged(get<Cfg<8, 4, 256, 32, 9, 1, 0, kRows_, 1, 2, 0, 2, 1, false>, Fp16>(), 8, 3);
+  ragged(get<Il<Cfg<16, 4, 256, 128, 3, 1, 0, kBulk, 1, 1, 0, 2, 1, false>>>(), 16, 3);
+  ragged(get<Il<Cfg<16, 4, 128, 64, 3, 2, 4, kRows_, 1, 1, 0, 2, 1, false>>>(), 16, 2);
+  ragged(get<Il<Cfg<8, 4, 256, 64, 4, 1, 0, kAsync, 1, 2, 0, 2, 1, false>>>(), 8, 3);
+  ragged(get_multicast<McCfg<48, 3, 4, 2>>(), 64, 1);
+  ragged(get_multicast<McCfg<16, 2, 1, 1>>(), 64, 1);
+  ragged(get_multicast<McCfg<24, 4, 2, 4>, Fp16>(), 64, 1);
   unaligned(get<Cfg<16, 4, 256, 128, 3, 1, 0, kBulk, 1, 2, 0, 2, 1, false, 0, false, true, false>>(), 3);
   unaligned(get<Cfg<8, 2, 256, 64, 3, 2, 9, kRows_, 1, 2, 0, 2, 1, false, 0, true, false, false>, Fp16>(), 2);
 #endif

@@ -1,0 +1,18 @@
+// Whole rows back as values.
+#pragma once
+
+#include <string>
+
+#include "cache/connection.h"
+#include "cache/database.h"
+
+namespace tenon::cache {
+
+// The plan with everything that belongs to it; `measurement` 0: none. The plan must exist.
+Stored read_stored(Connection& connection, std::int64_t plan, std::int64_t measurement);
+
+// Empty when plan text and cubins have the checksums stored with them and the text names the
+// cubins; else a clause that says what does not. A plan without text names none.
+std::string checksum_problem(const Stored& stored);
+
+}  // namespace tenon::cache

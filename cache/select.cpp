@@ -1,0 +1,188 @@
+#include "cache/select.h"
+
+#include <algorithm>
+#include <cmath>
+#include <tuple>
+
+#include <fmt/format.h>
+
+#include "cache/blob.h"
+#include "cache/read_rows.h"
+#include "ir/sha256.h"
+
+namespace tenon::cache {
+namespace {
+
+struct TunedWorkload {
+  std::int64_t id;
+  std::int64_t m;
+  std::string program_sha256;
+};
+
+// How far from `asked` a workload tuned at `m` is, as a ratio >= 1.
+double distance(std::int64_t m, std::int64_t asked) {
+  auto low = static_cast<double>(std::min(m, asked)), high = static_cast<double>(std::max(m, asked));
+  return low >= 1 ? high / low : HUGE_VAL;
+}
+
+// The workloads of a key, nearest in m first; of two as near the larger, whose plans have the
+// asked m in the reach of their tiles.
+std::vector<TunedWorkload> workloads_of(Connection& connection, const Query& query) {
+  std::vector<TunedWorkload> workloads;
+  Rows rows(connection, "SELECT id, m, program_sha256 FROM workload WHERE key = ?", query.workload_key);
+  while (rows.next()) workloads.push_back({rows.integer(0), rows.integer(1), rows.text(2)});
+  std::stable_sort(workloads.begin(), workloads.end(), [&](const auto& a, const auto& b) {
+    return std::tuple(distance(a.m, query.m), -a.m) < std::tuple(distance(b.m, query.m), -b.m);
+  });
+  return workloads;
+}
+
+std::vector<Candidate> candidates_of(Connection& connection, const Query& query,
+                                     const TunedWorkload& workload) {
+  std::vector<Candidate> candidates;
+  {
+    Rows rows(connection,
+              "SELECT id, mugraph FROM plan WHERE workload = ? AND device_class = ? AND "
+              "dependent_launch = ? AND m_min <= ? AND m_max >= ? AND (uses_library = 0 OR ?) AND text <> ''",
+              workload.id, query.device_class, query.dependent_launch, query.m, query.m, query.allow_library);
+    while (rows.next()) {
+      Candidate candidate;
+      candidate.plan = rows.integer(0);
+      candidate.mugraph = rows.integer(1);
+      candidate.tuned_m = workload.m;
+      candidate.program_sha256 = workload.program_sha256;
+      candidates.push_back(std::move(candidate));
+    }
+  }
+  for (Candidate& candidate : candidates) read_measurement(connection, query, candidate);
+  std::erase_if(candidates, [&](const Candidate& c) { return !measurement_problem(c, query).empty(); });
+  return candidates;
+}
+
+std::string name_of(const Candidate& candidate) { return fmt::format("plan {}", candidate.plan); }
+
+}  // namespace
+
+void read_measurement(Connection& connection, const Query& query, Candidate& candidate) {
+  Rows rows(connection,
+            "SELECT m.id, m.kind, m.status, m.reason, m.time_us, e.device_name, e.driver, e.nvrtc, e.tenon "
+            "FROM measurement m JOIN environment e ON e.id = m.environment WHERE m.plan = ? "
+            "ORDER BY m.kind = 'measured' DESC, e.device_name = ? DESC, m.created DESC, m.id DESC LIMIT 1",
+            candidate.plan, query.device_name);
+  if (!rows.next()) return;
+  candidate.measurement = rows.integer(0);
+  candidate.kind = rows.text(1);
+  candidate.status = rows.text(2);
+  candidate.reason = rows.text(3);
+  candidate.time_us = rows.real(4);
+  auto differs = [&](const char* what, const std::string& asked, int column) {
+    std::string stored = rows.text(column);
+    if (!asked.empty() && stored != asked && candidate.stale.empty()) {
+      candidate.stale = fmt::format("{} with {} '{}', not '{}'", candidate.kind, what, stored, asked);
+    }
+  };
+  differs("device", query.device_name, 5);
+  differs("driver", query.driver, 6);
+  differs("NVRTC", query.nvrtc, 7);
+  differs("Tenon", query.tenon, 8);
+}
+
+std::string measurement_problem(const Candidate& candidate, const Query& query) {
+  if (candidate.measurement == 0) return "it was never measured";
+  if (candidate.kind != "measured" && !query.include_estimated) return "its time is only estimated";
+  if (candidate.status != "ok") {
+    return fmt::format("its newest measurement ended as {}{}{}", candidate.status,
+                       candidate.reason.empty() ? "" : ": ", candidate.reason);
+  }
+  // Written as acceptance: no time, or one that is no number, does not pass.
+  if (!(candidate.time_us > 0 && std::isfinite(candidate.time_us))) {
+    return "its newest measurement has no time";
+  }
+  return "";
+}
+
+std::string evidence_problem(Connection& connection, const Candidate& candidate) {
+  bool random = false, numeric = false;
+  std::string refuted;
+  Rows rows(connection,
+            "SELECT method, verdict, plan IS NOT NULL, reason FROM evidence WHERE mugraph = ? AND "
+            "(plan IS NULL OR plan = ?) AND program_sha256 IN ('', ?)",
+            candidate.mugraph, candidate.plan, candidate.program_sha256);
+  while (rows.next()) {
+    const std::string method = rows.text(0), verdict = rows.text(1);
+    if (verdict == "refuted") refuted = fmt::format("it was refuted by the {} test: {}", method, rows.text(3));
+    random = random || (method == "random" && verdict == "pass");
+    // What was compared on a device is this plan, not its µGraph.
+    numeric = numeric || (method == "numeric" && verdict == "pass" && rows.integer(2) != 0);
+  }
+  if (!refuted.empty()) return refuted;
+  if (!random) return "it has not passed the random test";
+  if (!numeric && candidate.kind == "measured") return "it has not passed the numeric test";
+  return "";
+}
+
+std::optional<Stored> select_best(Connection& connection, const Query& query,
+                                  std::vector<std::string>& passed_over) {
+  // Measured plans of any m come before estimated ones.
+  for (const char* kind : {"measured", "estimated"}) {
+    if (kind == std::string("estimated") && !query.include_estimated) break;
+    for (const TunedWorkload& workload : workloads_of(connection, query)) {
+      std::vector<Candidate> candidates = candidates_of(connection, query, workload);
+      std::erase_if(candidates, [&](const Candidate& c) { return c.kind != kind; });
+      std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
+        return std::tuple(!a.stale.empty(), a.time_us, a.plan) <
+               std::tuple(!b.stale.empty(), b.time_us, b.plan);
+      });
+      for (const Candidate& candidate : candidates) {
+        if (!evidence_problem(connection, candidate).empty()) continue;
+        Stored stored = read_stored(connection, candidate.plan, candidate.measurement);
+        if (std::string problem = checksum_problem(stored); !problem.empty()) {
+          passed_over.push_back(fmt::format("{} was passed over: {}", name_of(candidate), problem));
+          continue;
+        }
+        stored.usable = candidate.kind == "measured";
+        stored.fresh = candidate.stale.empty();
+        if (!stored.fresh) stored.note = fmt::format("stale: {}", candidate.stale);
+        if (!stored.usable) stored.note += (stored.note.empty() ? "" : "; ") + std::string("estimated, never measured");
+        if (candidate.tuned_m != query.m) {
+          stored.note += fmt::format("{}tuned at m={}", stored.note.empty() ? "" : "; ", candidate.tuned_m);
+        }
+        return stored;
+      }
+    }
+  }
+  return std::nullopt;
+}
+
+std::optional<Stored> select_plan(Connection& connection, std::int64_t plan) {
+  Candidate candidate;
+  candidate.plan = plan;
+  {
+    Rows rows(connection,
+              "SELECT p.mugraph, w.program_sha256, w.m FROM plan p JOIN workload w ON w.id = p.workload "
+              "WHERE p.id = ?",
+              plan);
+    if (!rows.next()) return std::nullopt;
+    candidate.mugraph = rows.integer(0);
+    candidate.program_sha256 = rows.text(1);
+    candidate.tuned_m = rows.integer(2);
+  }
+  Query any;
+  any.include_estimated = true;
+  read_measurement(connection, any, candidate);
+  Stored stored = read_stored(connection, plan, candidate.measurement);
+  std::string problem = checksum_problem(stored);
+  if (!problem.empty()) {
+    for (KernelRow& kernel : stored.kernels) kernel.cubin.clear();
+  } else if (problem = measurement_problem(candidate, any); problem.empty() && stored.plan.text.empty()) {
+    problem = "it has no launch plan";
+  } else if (problem.empty()) {
+    problem = evidence_problem(connection, candidate);
+    if (problem.empty() && candidate.kind != "measured") problem = "its time is only estimated";
+  }
+  stored.usable = problem.empty();
+  stored.note = problem;
+  return stored;
+}
+
+}  // namespace tenon::cache

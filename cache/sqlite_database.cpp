@@ -1,0 +1,121 @@
+// The interface over one connection: a lock, a transaction and translated errors around each call.
+#include <mutex>
+
+#include <fmt/format.h>
+
+#include "cache/database.h"
+#include "cache/explain_miss.h"
+#include "cache/list.h"
+#include "cache/open.h"
+#include "cache/select.h"
+#include "cache/store.h"
+#include "ir/error.h"
+
+namespace tenon::cache {
+namespace {
+
+class SqliteDatabase final : public Database {
+ public:
+  explicit SqliteDatabase(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
+
+  const std::string& path() const override { return connection_->path(); }
+
+  std::int64_t put(const WorkloadRow& row) override { return put_row(row); }
+  std::int64_t put(const EnvironmentRow& row) override { return put_row(row); }
+  std::int64_t put(const MuGraphRow& row) override { return put_row(row); }
+  std::int64_t put(const ScheduleRow& row) override { return put_row(row); }
+  std::int64_t put(const EvidenceRow& row) override { return put_row(row); }
+  std::int64_t put(const KernelRow& row) override { return put_row(row); }
+  std::int64_t put(const PlanRow& row) override { return put_row(row); }
+  std::int64_t put(const MeasurementRow& row) override { return put_row(row); }
+  std::int64_t put(const SessionRow& row) override { return put_row(row); }
+
+  void finish_session(std::int64_t id, const std::string& stop_reason,
+                      const std::string& counters_json) override {
+    transaction([&] { cache::finish_session(*connection_, id, stop_reason, counters_json); });
+  }
+
+  void set_session_reference(std::int64_t id, double reference_time_us) override {
+    transaction([&] { cache::set_session_reference(*connection_, id, reference_time_us); });
+  }
+
+  void transaction(const std::function<void()>& body) override {
+    guarded([&] { connection_->transaction(body); });
+  }
+
+  std::optional<Stored> best(const Query& query, std::string* why) override {
+    std::lock_guard lock(mutex_);
+    std::string ignored;
+    std::string& reason = why != nullptr ? *why : ignored;
+    reason.clear();
+    try {
+      std::vector<std::string> passed_over;
+      std::optional<Stored> stored = select_best(*connection_, query, passed_over);
+      if (why == nullptr) return stored;
+      if (stored) {
+        reason = stored->note;
+      } else if (passed_over.empty()) {
+        reason = explain_miss(*connection_, query);
+      }
+      for (const std::string& plan : passed_over) reason += (reason.empty() ? "" : "; ") + plan;
+      return stored;
+    } catch (const SQLite::Exception& error) {
+      // On the hot path a damaged or locked file is a miss.
+      reason = fmt::format("database '{}' cannot be read: {}", path(), error.what());
+      return std::nullopt;
+    }
+  }
+
+  std::optional<Stored> by_plan(std::int64_t plan_id) override {
+    return guarded([&] { return select_plan(*connection_, plan_id); });
+  }
+
+  std::vector<Listing> list(bool only_best) override {
+    return guarded([&] { return list_plans(*connection_, only_best); });
+  }
+
+  std::vector<std::pair<std::string, std::int64_t>> table_counts() override {
+    return guarded([&] { return count_tables(*connection_); });
+  }
+
+  std::vector<std::string> check() override {
+    std::lock_guard lock(mutex_);
+    try {
+      return check_contents(*connection_);
+    } catch (const SQLite::Exception& error) {
+      // The damage can be such that the checks themselves do not get through.
+      if (!is_corruption(error)) throw_translated(path(), error);
+      return {fmt::format("integrity: {}", error.what())};
+    }
+  }
+
+ private:
+  template <class Body>
+  auto guarded(const Body& body) -> decltype(body()) {
+    std::lock_guard lock(mutex_);
+    try {
+      return body();
+    } catch (const SQLite::Exception& error) {
+      throw_translated(path(), error);
+    }
+  }
+
+  template <class Row>
+  std::int64_t put_row(const Row& row) {
+    std::int64_t id = 0;
+    transaction([&] { id = store(*connection_, row); });
+    return id;
+  }
+
+  std::unique_ptr<Connection> connection_;
+  // Recursive: the body of a transaction calls the other methods.
+  std::recursive_mutex mutex_;
+};
+
+}  // namespace
+
+std::unique_ptr<Database> Database::open(const std::string& path, bool read_only) {
+  return std::make_unique<SqliteDatabase>(open_connection(path, read_only));
+}
+
+}  // namespace tenon::cache

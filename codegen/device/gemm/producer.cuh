@@ -1,0 +1,141 @@
+// The producer warp: one thread fills the ring of stages with tiles of X and W.
+#pragma once
+
+#include "device/gemm/tile_order.cuh"
+#include "device/ptx/fence.cuh"
+#include "device/ptx/mbarrier.cuh"
+#include "device/ptx/pdl.cuh"
+#include "device/ptx/tma.cuh"
+
+namespace tenon::device::gemm {
+
+// This block's place in its cluster.
+template <class P>
+struct ClusterPlace {
+  int rank, m, n, k;
+
+  explicit __device__ __forceinline__ ClusterPlace(int cluster_rank)
+      : rank(cluster_rank),
+        m(cluster_rank / (P::kClusterN * P::kSplitK)),
+        n(cluster_rank / P::kSplitK % P::kClusterN),
+        k(cluster_rank % P::kSplitK) {}
+
+  static __device__ __forceinline__ int rank_of(int m, int n, int k) {
+    return (m * P::kClusterN + n) * P::kSplitK + k;
+  }
+  // Blocks that read the same rows of X, and of W.
+  __device__ __forceinline__ unsigned short mask_x() const {
+    unsigned mask = 0;
+#pragma unroll
+    for (int i = 0; i < P::kClusterN; ++i) mask |= 1u << rank_of(m, i, k);
+    return static_cast<unsigned short>(mask);
+  }
+  __device__ __forceinline__ unsigned short mask_w() const {
+    unsigned mask = 0;
+#pragma unroll
+    for (int i = 0; i < P::kClusterM; ++i) mask |= 1u << rank_of(i, n, k);
+    return static_cast<unsigned short>(mask);
+  }
+};
+
+// The k steps of this block: all of them, or its part of a split.
+struct KRange {
+  int begin, end;
+  __device__ __forceinline__ int steps() const { return end - begin; }
+};
+
+template <class P>
+__device__ __forceinline__ KRange k_range(int k, int part) {
+  const int steps = ceil_div(k, kTileK);
+  return {steps * part / P::kSplitK, steps * (part + 1) / P::kSplitK};
+}
+
+template <class P>
+struct Producer {
+  const TensorMap* x_map;
+  const TensorMap* w_map;
+  const typename P::T* packed_w;
+  TileOrder<P> order;
+  ClusterPlace<P> place;
+  KRange range;
+  int k_steps;          // of the whole product, for packed weights
+  unsigned base;        // shared memory
+  unsigned long long policy_x, policy_w;
+
+  __device__ __forceinline__ unsigned full(int stage) const { return base + P::kFull + 8 * stage; }
+
+  __device__ __forceinline__ void load_x(int stage, TileCoordinates tile, int step) const {
+    constexpr int kRows = P::kTileM / P::kClusterN;
+    const int row = (tile.m * P::kClusterM + place.m) * P::kTileM + place.n * kRows;
+    const unsigned to = base + stage * P::kStageBytes + place.n * kRows * kRowBytes;
+    tma_load_2d<P::kHintX, (P::kClusterN > 1)>(to, x_map, step * kTileK, row, full(stage),
+                                             place.mask_x(), policy_x);
+  }
+
+  __device__ __forceinline__ void load_w(int stage, TileCoordinates tile, int step) const {
+    constexpr int kRows = P::kTileN / P::kClusterM;
+    const int tile_n = tile.n * P::kClusterN + place.n;
+    const unsigned to =
+        base + stage * P::kStageBytes + P::kTileBytesX + place.m * kRows * kRowBytes;
+    if constexpr (P::kPackedWeights) {
+      const long long row =
+          (static_cast<long long>(tile_n) * k_steps + step) * P::kTileN + place.m * kRows;
+      bulk_load<P::kHintW, (P::kClusterM > 1)>(to, packed_w + row * kTileK, kRows * kRowBytes,
+                                             full(stage), place.mask_w(), policy_w);
+    } else {
+      tma_load_2d<P::kHintW, (P::kClusterM > 1)>(to, w_map, step * kTileK,
+                                               tile_n * P::kTileN + place.m * kRows, full(stage),
+                                               place.mask_w(), policy_w);
+    }
+  }
+
+  // Everything, by one thread.
+  __device__ __forceinline__ void run() {
+    Ring<P::kStages> ring;
+    int issued = 0;
+    int early = 0;  // stages whose W is under way already
+    if constexpr (P::kDependentLaunch) {
+      early = fetch_first_weights();
+      dependency_wait();
+    }
+    for (int i = 0; order.has(i); ++i) {
+      const TileCoordinates tile = order.at(i);
+      for (int step = range.begin; step < range.end; ++step) {
+        if (early > 0) {
+          --early;
+        } else {
+          mbarrier_wait(base + P::kEmpty + 8 * ring.stage, ring.phase ^ 1);
+          mbarrier_arrive_expect(full(ring.stage), P::kStageBytes);
+          load_w(ring.stage, tile, step);
+        }
+        load_x(ring.stage, tile, step);
+        ring.next();
+        if constexpr (P::kStatistics == Statistics::kGlobalRows) {
+          store_shared_counter(base + P::kProgress, ++issued);
+        }
+      }
+    }
+    if constexpr (P::kClusterSize > P::kSplitK) {
+      // Other blocks still arrive at our barriers: stay until they have.
+      for (int i = 0; i < P::kStages; ++i) {
+        mbarrier_wait(base + P::kEmpty + 8 * ring.stage, ring.phase ^ 1);
+        ring.next();
+      }
+    }
+  }
+
+  // Weights do not depend on the launch before: fill the ring with them.
+  __device__ __forceinline__ int fetch_first_weights() {
+    int stage = 0;
+    for (int i = 0; order.has(i) && stage < P::kStages; ++i) {
+      const TileCoordinates tile = order.at(i);
+      for (int step = range.begin; step < range.end && stage < P::kStages; ++step, ++stage) {
+        mbarrier_arrive_expect(full(stage), P::kStageBytes);
+        load_w(stage, tile, step);
+      }
+    }
+    return stage;
+  }
+};
+
+}  // namespace tenon::device::gemm

@@ -1,0 +1,55 @@
+// Fences and flags: between the memory proxies, and between blocks through global memory.
+#pragma once
+
+namespace tenon::device {
+
+// Ordinary writes to shared memory become visible to the copy engine and the tensor cores
+// once a barrier has followed.
+__device__ __forceinline__ void fence_proxy_async_shared() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
+
+// Between writes and the flag that publishes them, and between the flag and the reads.
+__device__ __forceinline__ void fence_gpu() { asm volatile("fence.acq_rel.gpu;" ::: "memory"); }
+
+__device__ __forceinline__ void flag_add(unsigned* flag, unsigned value) {
+  asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(flag), "r"(value) : "memory");
+}
+
+// Relaxed, since a waiter polls: an acquiring load would invalidate the first-level cache each
+// time.
+__device__ __forceinline__ unsigned flag_load(const unsigned* flag) {
+  unsigned value;
+  asm volatile("ld.relaxed.gpu.global.u32 %0, [%1];" : "=r"(value) : "l"(flag) : "memory");
+  return value;
+}
+
+// Adds one and returns what was there before: both a release and an acquire.
+__device__ __forceinline__ unsigned counter_increment(unsigned* counter) {
+  unsigned before;
+  asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;"
+               : "=r"(before)
+               : "l"(counter)
+               : "memory");
+  return before;
+}
+
+// Loads that do not go through the first-level cache, which other blocks' writes do not reach.
+__device__ __forceinline__ float load_shared_by_blocks(const float* address) {
+  float value;
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
+  return value;
+}
+
+// A counter in shared memory that others read without synchronizing: a hint, not a barrier.
+__device__ __forceinline__ void store_shared_counter(unsigned address, int value) {
+  asm volatile("st.volatile.shared.s32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+}
+
+__device__ __forceinline__ int load_shared_counter(unsigned address) {
+  int value;
+  asm volatile("ld.volatile.shared.s32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+  return value;
+}
+
+}  // namespace tenon::device

@@ -1,0 +1,82 @@
+// Lowering of one custom kernel: its functors, its entry, and how it is launched.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "codegen/expression.h"
+#include "ir/family.h"
+#include "ir/plan.h"
+
+namespace tenon::codegen {
+
+struct Lowered {
+  std::string includes;  // headers of codegen/ that the code needs, one a line
+  std::string code;      // one namespace and its extern "C" entry
+  std::string entry;
+  ir::SizeExpr grid_x;
+  int grid_y = 1;
+  int threads = 0;
+  std::int64_t shared_bytes = 0;
+  // Workspace of a split reduction, elements of 4 bytes; 0 when there is none.
+  ir::SizeExpr partials, counters;
+  bool uses_workspace = false;
+  bool takes_m = false;
+  // The entry's arguments: inputs and outputs of the dataflow in order, then partials and
+  // counters where there is a workspace, then m where there is a dynamic dim.
+};
+
+struct LowerOptions {
+  std::string name;        // of the kernel, a C++ identifier
+  bool dependent = false;  // launched with programmatic dependent launch
+};
+
+// Throws Rejected. `schedule` must be legal for the kernel.
+Lowered lower_rows(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
+                   const ir::Workload& workload, const LowerOptions& options);
+Lowered lower_contraction(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
+                          const ir::Workload& workload, const LowerOptions& options);
+
+// What both share.
+class KernelWriter {
+ public:
+  KernelWriter(const ir::KernelFacts& facts, const ir::Workload& workload,
+               const LowerOptions& options, bool tensor_cores, bool workspace);
+  const KernelContext& context() const { return context_; }
+  // Member of Args for output `i`.
+  const std::string& output(std::size_t i) const { return outputs_[i]; }
+  // struct Args { … };
+  std::string args_struct() const;
+  // The extern "C" entry that builds Args and runs `runner`.
+  std::string entry_function(const std::string& runner, int threads) const;
+  std::string entry() const { return "tenon_" + options_.name; }
+  // C++ expression of the number of rows.
+  std::string rows_expression() const;
+  // Text of the row dim's extent in a SizeExpr, "1" without one.
+  std::string rows_size() const;
+  ir::SizeExpr size(const std::string& text) const;
+  bool takes_m() const { return takes_m_; }
+
+ private:
+  struct Member {
+    std::string type, name;
+  };
+  const ir::Workload& workload_;
+  LowerOptions options_;
+  KernelContext context_;
+  std::vector<std::string> outputs_;
+  std::vector<Member> members_;  // of Args, in the order of the entry's arguments
+  bool takes_m_ = false;
+};
+
+// Splits outputs into those with the row axis only and those with another one: indices.
+struct OutputKinds {
+  std::vector<std::size_t> wide, row_only;
+};
+OutputKinds output_kinds(const KernelContext& context);
+
+// "template <int i> struct <name>; template <> … alias" that maps indices to structs, as a
+// member-free table: `template <int i> using <alias> = typename <alias>Table<i>::Type;`.
+std::string index_table(const std::string& alias, const std::vector<std::string>& structs);
+
+}  // namespace tenon::codegen

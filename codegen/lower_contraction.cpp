@@ -1,0 +1,186 @@
+// Contraction kernels: codegen/device/portable/contraction.cuh.
+#include <fmt/format.h>
+
+#include "codegen/codegen.h"
+#include "codegen/functors.h"
+#include "codegen/lower.h"
+
+namespace tenon::codegen {
+
+namespace {
+
+class ContractionLowering {
+ public:
+  ContractionLowering(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
+                      const ir::Workload& workload, const LowerOptions& options)
+      : facts_(facts),
+        workload_(workload),
+        params_(ir::contraction_params(schedule)),
+        layout_(ir::contraction_layout(facts, workload)),
+        options_(options),
+        writer_(facts, workload, options, ir::uses_tensor_cores(params_, workload.dtype),
+                params_.splits > 1),
+        context_(writer_.context()),
+        kinds_(output_kinds(context_)) {}
+
+  Lowered run() {
+    write_rows_and_sums();
+    write_operands();
+    write_outputs();
+    write_kernel();
+    return launch();
+  }
+
+ private:
+  std::vector<ir::ValueId> operands_of(const ir::SumPass& pass) const {
+    std::vector<ir::ValueId> out;
+    for (int i = 0; i < pass.count; ++i)
+      out.push_back(facts_.sums[static_cast<std::size_t>(pass.first + i)].operand);
+    return out;
+  }
+
+  // Sums before the loop each have row values of their own; operands and the loop's sums
+  // share one struct.
+  void write_rows_and_sums() {
+    std::vector<ir::ValueId> in_loop;
+    for (const ir::Operand& a : facts_.a_operands) in_loop.push_back(a.value);
+    for (const ir::SumPass& pass : facts_.passes)
+      if (pass.with_product)
+        for (ir::ValueId v : operands_of(pass)) in_loop.push_back(v);
+    structs_ += row_struct(context_, "LoopRow", in_loop);
+    for (const ir::SumPass& pass : facts_.passes) {
+      if (pass.with_product) {
+        structs_ += pass_struct(context_, "Stats", pass, "LoopRow", false);
+        stats_ = "Stats";
+        continue;
+      }
+      std::string name = fmt::format("Pass{}", passes_.size());
+      structs_ += row_struct(context_, name + "Row", operands_of(pass));
+      structs_ += pass_struct(context_, name, pass, name + "Row", false);
+      passes_.push_back(name);
+    }
+  }
+
+  void write_operands() {
+    for (std::size_t i = 0; i < facts_.a_operands.size(); ++i) {
+      const ir::Operand& a = facts_.a_operands[i];
+      Walk walk{facts_.row, facts_.reduced, "m", "k", a.source};
+      a_.push_back(fmt::format("OperandA{}", i));
+      structs_ += operand_struct(context_, a_.back(), a, walk, "LoopRow", layout_.uses_rows, false);
+    }
+    for (std::size_t i = 0; i < facts_.b_operands.size(); ++i) {
+      const ir::Operand& b = facts_.b_operands[i];
+      bool transposed = layout_.b_transposed[i];
+      Walk walk = transposed ? Walk{facts_.column, facts_.reduced, "n", "k", b.source}
+                             : Walk{facts_.reduced, facts_.column, "k", "n", b.source};
+      b_.push_back(fmt::format("OperandB{}", i));
+      structs_ += operand_struct(context_, b_.back(), b, walk, "NoRow", false, transposed);
+    }
+  }
+
+  void write_outputs() {
+    for (std::size_t i = 0; i < kinds_.wide.size(); ++i) {
+      std::string name = i == 0 ? "Epilogue" : fmt::format("Epilogue{}", i);
+      structs_ += epilogue_struct(context_, name, facts_.flow.outputs[kinds_.wide[i]],
+                                  writer_.output(kinds_.wide[i]));
+      wide_.push_back(name);
+    }
+    for (std::size_t i = 0; i < kinds_.row_only.size(); ++i) {
+      std::string name = fmt::format("RowOutput{}", i);
+      const ir::Dataflow::Output& out = facts_.flow.outputs[kinds_.row_only[i]];
+      structs_ += row_struct(context_, name + "Row", {out.value});
+      structs_ += row_output_struct(context_, name, out, writer_.output(kinds_.row_only[i]),
+                                    name + "Row");
+      row_only_.push_back(name);
+    }
+  }
+
+  // constexpr int <name>(int p): which operand product p takes.
+  std::string operand_choice(const std::string& name, int ir::Product::*member) const {
+    std::string text = std::to_string(facts_.products.back().*member);
+    for (std::size_t p = facts_.products.size() - 1; p-- > 0;)
+      text = fmt::format("p == {} ? {} : {}", p, facts_.products[p].*member, text);
+    return fmt::format("  static constexpr int {}(int p) {{ return {}; }}\n", name, text);
+  }
+
+  void write_kernel() {
+    bool mma = context_.tensor_cores;
+    kernel_ += index_table("OperandA", a_) + index_table("OperandB", b_) +
+               index_table("Pass", passes_) + index_table("Epilogue", wide_) +
+               index_table("RowOutput", row_only_);
+    kernel_ += "struct Kernel {\n  using Args = KernelArgs;\n";
+    kernel_ += fmt::format("  using Element = {};\n", mma ? type_name(context_.elem()) : "float");
+    kernel_ += fmt::format("  template <class K> using Tile = {}<K>;\n", mma ? "MmaTile" : "FmaTile");
+    kernel_ += fmt::format("  static __device__ long long rows(const Args& args) {{ return {}; }}\n",
+                           writer_.rows_expression());
+    kernel_ += fmt::format("  static constexpr int kExtentN = {}, kExtentK = {};\n",
+                           context_.extent(facts_.column), context_.extent(facts_.reduced));
+    kernel_ += fmt::format(
+        "  static constexpr int kTileM = {}, kTileN = {}, kTileK = {}, kWarpsM = {}, kWarpsN = {};\n",
+        params_.tile_m, params_.tile_n, params_.tile_k, params_.warps_m, params_.warps_n);
+    kernel_ += fmt::format("  static constexpr int kStages = {}, kSplits = {}, kGroupM = {};\n",
+                           params_.stages, params_.splits, params_.group_m);
+    kernel_ += fmt::format(
+        "  static constexpr int kProducts = {}, kOperandsA = {}, kOperandsB = {};\n",
+        facts_.products.size(), a_.size(), b_.size());
+    kernel_ += operand_choice("product_a", &ir::Product::a);
+    kernel_ += operand_choice("product_b", &ir::Product::b);
+    kernel_ += fmt::format(
+        "  static constexpr int kSums = {}, kPasses = {}, kOutputs = {}, kRowOutputs = {};\n",
+        facts_.sums.size(), passes_.size(), wide_.size(), row_only_.size());
+    kernel_ += fmt::format("  using Row = LoopRow;\n  using LoopStats = {};\n", stats_);
+    kernel_ += fmt::format("  static constexpr bool kUsesRows = {}, kDependent = {};\n",
+                           layout_.uses_rows, options_.dependent);
+    kernel_ += fmt::format("  static constexpr int kSharedBytes = {}, kPartialFloats = {};\n",
+                           ir::contraction_shared_bytes(facts_, params_, workload_),
+                           ir::contraction_partial_floats(facts_, params_));
+    for (const char* table : {"OperandA", "OperandB", "Epilogue", "RowOutput", "Pass"})
+      kernel_ += fmt::format("  template <int i> using {0} = typename {0}At<i>::Type;\n", table);
+    kernel_ += "};\n";
+  }
+
+  Lowered launch() const {
+    Lowered out;
+    out.includes = "#include \"device/portable/contraction.cuh\"\n";
+    out.entry = writer_.entry();
+    out.threads = params_.threads();
+    std::int64_t tiles_n = (context_.extent(facts_.column) + params_.tile_n - 1) / params_.tile_n;
+    std::string tiles = fmt::format("ceildiv({}, {}) * {}", writer_.rows_size(), params_.tile_m, tiles_n);
+    out.grid_x = writer_.size(tiles);
+    out.grid_y = params_.splits;
+    out.shared_bytes = ir::contraction_shared_bytes(facts_, params_, workload_);
+    out.takes_m = writer_.takes_m();
+    out.uses_workspace = params_.splits > 1;
+    if (out.uses_workspace) {
+      out.partials = writer_.size(fmt::format(
+          "{} * {}", tiles, params_.splits * ir::contraction_partial_floats(facts_, params_)));
+      out.counters = writer_.size(tiles);
+    }
+    out.code = fmt::format("namespace {} {{\n\n{}\n{}\n{}\n{}\n}}  // namespace {}\n", options_.name,
+                           writer_.args_struct(), structs_, kernel_,
+                           writer_.entry_function("ContractionKernel<Kernel>", params_.threads()),
+                           options_.name);
+    return out;
+  }
+
+  const ir::KernelFacts& facts_;
+  const ir::Workload& workload_;
+  ir::ContractionParams params_;
+  ir::ContractionLayout layout_;
+  const LowerOptions& options_;
+  KernelWriter writer_;
+  const KernelContext& context_;
+  OutputKinds kinds_;
+  std::string structs_, kernel_;
+  std::string stats_ = "NoStats";
+  std::vector<std::string> passes_, a_, b_, wide_, row_only_;
+};
+
+}  // namespace
+
+Lowered lower_contraction(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
+                          const ir::Workload& workload, const LowerOptions& options) {
+  return ContractionLowering(facts, schedule, workload, options).run();
+}
+
+}  // namespace tenon::codegen

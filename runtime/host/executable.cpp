@@ -1,0 +1,163 @@
+#include "runtime/host/executable.h"
+
+#include <fmt/format.h>
+
+#include <atomic>
+#include <cstring>
+
+#include "ir/domain.h"
+#include "ir/error.h"
+#include "ir/evaluate.h"
+#include "ir/mugraph.h"
+#include "ir/schedule.h"
+#include "runtime/host/aligned.h"
+#include "runtime/host/block.h"
+#include "runtime/host/pool.h"
+#include "runtime/plan_check.h"
+
+namespace tenon::runtime::host {
+
+namespace {
+
+std::int64_t bytes_of(const ir::Tensor& tensor, const ir::Extents& extents, ir::DType elem) {
+  return ir::element_count(tensor.axes, extents) * static_cast<std::int64_t>(ir::size_of(ir::bind(tensor.dtype, elem)));
+}
+
+// Addresses and scratch of one launch; pooled.
+struct LaunchMemory {
+  std::vector<std::byte*> tensors;      // by TensorId
+  std::vector<AlignedBytes> intermediates;
+  ir::Extents extents;
+};
+
+class HostExecutable final : public Executable {
+ public:
+  explicit HostExecutable(const ir::LaunchPlan& plan)
+      : plan_(plan), graph_(ir::parse_mugraph(plan.mugraph)), domain_(attributes(), plan.dtype) {
+    ir::validate(graph_);
+    check_fit();
+    ir::Schedule schedule = ir::parse_schedule(plan_.schedule);
+    for (std::size_t i = 0; i < graph_.kernels.size(); ++i) {
+      const ir::Kernel& kernel = graph_.kernels[i];
+      const ir::KernelSchedule own = i < schedule.kernels.size() ? schedule.kernels[i] : ir::KernelSchedule{"host", {}};
+      if (const ir::LibraryMatmul* product = kernel.library())
+        kernels_.push_back(std::make_unique<BlockProgram>(graph_, product_block(graph_, *product), own, plan_.dtype));
+      else
+        kernels_.push_back(std::make_unique<BlockProgram>(graph_, *kernel.block(), own, plan_.dtype));
+    }
+    if (!graph_.prepare.outputs.empty()) prepare_ = std::make_unique<PrepareProgram>(graph_, plan_.dtype);
+    for (const ir::Launch& launch : plan_.main) main_.push_back(kernel_index(launch));
+    for (const ir::Launch& launch : plan_.prepare)
+      if (launch.kind != ir::LaunchKind::kHost || launch.entry != "prepare")
+        throw UserError("a launch of the plan's prepare step", launch.entry, "the host launch 'prepare'");
+    allocate_prepared();
+  }
+
+  const ir::LaunchPlan& plan() const override { return plan_; }
+
+  void prepare(const std::vector<const void*>& inputs, StreamHandle) override {
+    check_inputs(plan_, inputs);
+    parameters_.assign(inputs.begin(), inputs.end());
+    if (prepare_) {
+      std::vector<std::byte*> tensors(graph_.tensors.size(), nullptr);
+      for (std::size_t i = 0; i < inputs.size(); ++i) tensors[i] = writable(inputs[i]);
+      for (std::size_t t = 0; t < tensors.size(); ++t)
+        if (prepared_[t].data()) tensors[t] = prepared_[t].data();
+      prepare_->run({&plan_.extents, &domain_, tensors.data()});
+    }
+    bound_.store(true, std::memory_order_release);
+  }
+
+  void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle, bool) override {
+    check_launch(plan_, m, bound_.load(std::memory_order_acquire));
+    if (m == 0) return;
+    auto memory = launches_.take();
+    bind(*memory, inputs, outputs, m);
+    for (int kernel : main_) kernels_[static_cast<std::size_t>(kernel)]->run({&memory->extents, &domain_, memory->tensors.data()});
+    launches_.give(std::move(memory));
+  }
+
+ private:
+  // Tensors that are only read share the type of those that are written.
+  static std::byte* writable(const void* p) { return const_cast<std::byte*>(static_cast<const std::byte*>(p)); }
+
+  ir::AttributeValues attributes() const {
+    ir::AttributeValues values;
+    std::size_t i = 0;
+    for (const auto& [name, fallback] : graph_.signature.attributes)
+      values[name] = i < plan_.attributes.size() ? plan_.attributes[i++] : fallback.to_double();
+    return values;
+  }
+
+  int kernel_index(const ir::Launch& launch) const {
+    std::size_t index = graph_.kernels.size();
+    if (launch.kind == ir::LaunchKind::kHost && !launch.entry.empty() && launch.entry.size() < 6 &&
+        launch.entry.find_first_not_of("0123456789") == std::string::npos)
+      index = static_cast<std::size_t>(std::stoi(launch.entry));
+    if (index >= graph_.kernels.size())
+      throw UserError("a launch of a host plan", launch.entry, fmt::format("the index of one of its {} kernels", graph_.kernels.size()));
+    return static_cast<int>(index);
+  }
+
+  // The plan was made for this µGraph: same dims, and buffers as large as its tensors.
+  void check_fit() const {
+    const ir::Signature& s = graph_.signature;
+    if (s.dims != plan_.dims || plan_.extents.size() != s.dims.size())
+      throw UserError("the plan names other dims than its µGraph; a plan and its µGraph must agree");
+    for (std::size_t d = 0; d < s.dims.size(); ++d)
+      if (plan_.extents[d] < 1) throw UserError("extent of " + s.dims[d], std::to_string(plan_.extents[d]), "an integer of at least 1");
+    if (plan_.input_count != static_cast<int>(s.inputs.size()) || plan_.output_count != static_cast<int>(s.outputs.size()))
+      throw UserError("the plan has other inputs or outputs than its µGraph; a plan and its µGraph must agree");
+    for (std::size_t i = 0; i < s.inputs.size() + s.outputs.size(); ++i) {
+      const ir::Tensor& tensor = graph_.tensors[i];
+      const ir::Buffer& buffer = plan_.buffers[i];
+      if (buffer.dtype != ir::bind(tensor.dtype, plan_.dtype) ||
+          buffer.elements.evaluate(plan_.extents.data()) != ir::element_count(tensor.axes, plan_.extents))
+        throw UserError("buffer " + buffer.name + " of the plan does not fit tensor " + tensor.name + " of its µGraph");
+    }
+  }
+
+  void allocate_prepared() {
+    prepared_.resize(graph_.tensors.size());
+    for (std::size_t t = 0; t < graph_.tensors.size(); ++t)
+      if (graph_.tensors[t].kind == ir::TensorKind::kPrepared)
+        prepared_[t].resize(static_cast<std::size_t>(bytes_of(graph_.tensors[t], plan_.extents, plan_.dtype)));
+  }
+
+  void bind(LaunchMemory& memory, const void* const* inputs, void* const* outputs, std::int64_t m) const {
+    memory.extents = plan_.extents;
+    if (plan_.dynamic_dim >= 0) memory.extents[static_cast<std::size_t>(plan_.dynamic_dim)] = m;
+    memory.tensors.assign(graph_.tensors.size(), nullptr);
+    memory.intermediates.resize(graph_.tensors.size());
+    std::size_t in = static_cast<std::size_t>(plan_.input_count);
+    std::size_t out = static_cast<std::size_t>(plan_.output_count);
+    for (std::size_t i = 0; i < in; ++i) memory.tensors[i] = writable(inputs[i]);
+    for (std::size_t i = 0; i < out; ++i) memory.tensors[in + i] = static_cast<std::byte*>(outputs[i]);
+    for (std::size_t t = in + out; t < graph_.tensors.size(); ++t) {
+      if (prepared_[t].data()) {
+        memory.tensors[t] = prepared_[t].data();
+        continue;
+      }
+      std::size_t bytes = static_cast<std::size_t>(bytes_of(graph_.tensors[t], memory.extents, plan_.dtype));
+      if (memory.intermediates[t].size() < bytes) memory.intermediates[t].resize(bytes);
+      memory.tensors[t] = memory.intermediates[t].data();
+    }
+  }
+
+  ir::LaunchPlan plan_;
+  ir::MuGraph graph_;
+  mutable ir::RoundedDomain domain_;
+  std::vector<std::unique_ptr<BlockProgram>> kernels_;
+  std::unique_ptr<PrepareProgram> prepare_;
+  std::vector<int> main_;
+  std::vector<AlignedBytes> prepared_;  // by TensorId
+  std::vector<const void*> parameters_;
+  std::atomic<bool> bound_{false};
+  Pool<LaunchMemory> launches_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_executable(const ir::LaunchPlan& plan) { return std::make_unique<HostExecutable>(plan); }
+
+}  // namespace tenon::runtime::host

@@ -1,0 +1,454 @@
+#include "search/block_search.h"
+
+#include <algorithm>
+#include <bit>
+#include <set>
+#include <tuple>
+
+namespace tenon::search {
+
+namespace {
+
+constexpr Tile kTiles[] = {Tile::kWhole, Tile::kStep, Tile::kDone};
+constexpr std::size_t kTileCount = 3;
+
+std::size_t slot(ClassId c, Tile t) {
+  return static_cast<std::size_t>(c) * kTileCount + static_cast<std::size_t>(t);
+}
+
+}  // namespace
+
+void BlockResult::operator+=(BlockResult other) {
+  forms.insert(forms.end(), std::make_move_iterator(other.forms.begin()),
+               std::make_move_iterator(other.forms.end()));
+  visited += other.visited;
+  pruned += other.pruned;
+  cut_off = cut_off || other.cut_off;
+}
+
+std::vector<Frame> frames(const Space& space, const RuleSet& rules) {
+  std::set<DimSet> grids;
+  for (ClassId c : space.classes()) {
+    if (!space.is_goal(c)) continue;
+    DimSet all = space.at(c).dims;
+    // A dim that nothing reduces is always shared out: see the grid rule.
+    DimSet must = rules.on(RuleId::kGrid) ? all & ~space.reduced_dims() : 0;
+    DimSet may = all & ~must;
+    for (DimSet sub = may;; sub = (sub - 1) & may) {
+      grids.insert(must | sub);
+      if (sub == 0) break;
+    }
+  }
+  std::vector<Frame> out;
+  for (DimSet grid : grids) {
+    Frame frame;
+    for (ir::DimId d = 0; d < 64; ++d)
+      if (grid & bit(d)) frame.grid.push_back(d);
+    out.push_back(frame);
+    for (ir::DimId d = 0; d < 64; ++d) {
+      if (!(space.reduced_dims() & bit(d) & ~grid)) continue;
+      for (bool split : {false, true}) {
+        frame.loop = d;
+        frame.split = split;
+        out.push_back(frame);
+      }
+    }
+  }
+  return out;
+}
+
+BlockSearch::BlockSearch(Space& space, const Frame& frame, const RuleSet& rules,
+                         const BlockBounds& bounds, const std::function<bool()>& stop)
+    : space_(space), frame_(frame), rules_(rules), bounds_(bounds), stop_(stop) {
+  std::vector<Load> tensors, literals;
+  for (ClassId c : space_.classes()) {
+    const Expression& e = space_.at(c);
+    if (e.is_constant) {
+      if (e.constant) literals.push_back({c, Tile::kWhole});
+      continue;
+    }
+    if (e.input < 0 && !space_.is_prepared(c) && !space_.is_goal(c)) continue;
+    tensors.push_back({c, Tile::kWhole});
+    if (frame_.loop >= 0 && (e.dims & bit(static_cast<ir::DimId>(frame_.loop))))
+      tensors.push_back({c, Tile::kStep});
+  }
+  loads_ = tensors;
+  loads_.insert(loads_.end(), literals.begin(), literals.end());
+  find_useful();
+  if (rules_.on(RuleId::kExpression))
+    std::erase_if(loads_, [&](const Load& load) { return distance(load.cls, load.tile) < 0; });
+  find_roots();
+}
+
+bool BlockSearch::is_goal(ClassId c) const {
+  if (!space_.is_goal(c)) return false;
+  if (!rules_.on(RuleId::kGrid)) return true;
+  return !(space_.at(c).dims & ~space_.reduced_dims() & ~frame_.grid_dims());
+}
+
+int BlockSearch::distance(ClassId c, Tile t) const {
+  return slot(c, t) < distance_.size() ? distance_[slot(c, t)] : -1;
+}
+
+bool BlockSearch::useful(ClassId c, Tile t) const { return distance(c, t) >= 0; }
+
+// Which classes can exist in which tile, given the loads, and which of those lead on to
+// something storable, in how many operators at least.
+void BlockSearch::find_useful() {
+  ClassId last = space_.classes().empty() ? 0 : space_.classes().back();
+  std::vector<bool> derivable(slot(last, Tile::kDone) + 1, false);
+  for (const Load& load : loads_) derivable[slot(load.cls, load.tile)] = true;
+  struct Edge {
+    std::size_t a, b, result;  // b == a for one operand
+  };
+  std::vector<Edge> edges;
+  std::set<std::tuple<std::size_t, Tile, Tile>> seen;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (std::size_t w = 0; w < space_.ways().size(); ++w) {
+      const Way& way = space_.ways()[w];
+      const Operation& o = way.operation;
+      for (Tile ta : kTiles)
+        for (Tile tb : kTiles) {
+          if (o.b == kNoClass && tb != Tile::kWhole) continue;
+          if (!derivable[slot(o.a, ta)]) continue;
+          if (o.b != kNoClass && !derivable[slot(o.b, tb)]) continue;
+          if (!seen.insert({w, ta, tb}).second) continue;
+          std::optional<Step> s = step(space_, frame_, o, ta, tb);
+          if (!s) continue;
+          std::size_t a = slot(o.a, ta);
+          edges.push_back({a, o.b == kNoClass ? a : slot(o.b, tb), slot(way.result, s->tile)});
+          derivable[edges.back().result] = true;
+          changed = true;
+        }
+    }
+  }
+  distance_.assign(derivable.size(), -1);
+  for (ClassId c : space_.classes())
+    for (Tile t : kTiles)
+      if (is_goal(c) && derivable[slot(c, t)]) distance_[slot(c, t)] = 0;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Edge& e : edges) {
+      if (distance_[e.result] < 0) continue;
+      int d = distance_[e.result] + 1;
+      for (std::size_t operand : {e.a, e.b})
+        if (distance_[operand] < 0 || distance_[operand] > d) {
+          distance_[operand] = d;
+          changed = true;
+        }
+    }
+  }
+  // A goal that is only loaded leads nowhere unless something follows from it: its own
+  // distance 0 as a load would admit it. Loads need an edge.
+  std::vector<bool> used(distance_.size(), false);
+  for (const Edge& e : edges)
+    if (distance_[e.result] >= 0) used[e.a] = used[e.b] = true;
+  std::erase_if(loads_, [&](const Load& load) {
+    return rules_.on(RuleId::kExpression) && !used[slot(load.cls, load.tile)];
+  });
+}
+
+// One depth-first walk: the kernel so far, and what it found.
+struct BlockSearch::Walk {
+  // The place of an operator in the canonical order: its later operand, its earlier one, and
+  // which of the operators between the two it is.
+  struct Place {
+    int hi = 0, lo = -2, order = 0, index = 0;
+    friend auto operator<=>(const Place&, const Place&) = default;
+  };
+  struct Candidate {
+    Place place;
+    BlockOp op;
+  };
+
+  const BlockSearch& s;
+  BlockResult out;
+  std::vector<Load> values;  // class and tile of loads, then of operators' results
+  std::vector<int> uses;
+  std::vector<BlockOp> ops;
+  int loads = 0;
+
+  explicit Walk(const BlockSearch& search) : s(search) {
+    values = s.loads_;
+    loads = static_cast<int>(values.size());
+    uses.assign(values.size(), 0);
+  }
+
+  bool in_graph(int v) const { return v >= loads || uses[static_cast<std::size_t>(v)] > 0; }
+  const Load& value(int v) const { return values[static_cast<std::size_t>(v)]; }
+  bool literal(int v) const { return s.space_.at(value(v).cls).constant.has_value(); }
+
+  // Is a value equal to `x` in the kernel already? (Loads count once they are used.)
+  bool have(const Load& x, int except) const {
+    for (int v = 0; v < static_cast<int>(values.size()); ++v)
+      if (v != except && in_graph(v) &&
+          same_value(s.space_, s.frame_, value(v).cls, value(v).tile, x.cls, x.tile))
+        return true;
+    return false;
+  }
+
+  // Using a load for the first time brings it into the kernel. A tensor is loaded once, with
+  // one map, and never beside its own recomputation.
+  bool may_use(int v) {
+    if (in_graph(v) || literal(v)) return true;
+    for (int u = 0; u < static_cast<int>(values.size()); ++u)
+      if (u != v && u < loads && in_graph(u) && value(u).cls == value(v).cls) return false;
+    if (s.rules_.on(RuleId::kEquivalence) && have(value(v), v)) {
+      out.pruned.add(RuleId::kEquivalence);
+      return false;
+    }
+    return true;
+  }
+
+  // Calls f(candidate) for each operator that may come next; f returns whether to go on.
+  template <class F>
+  void for_each(const Place& last, F&& f) {
+    bool ordered = s.rules_.on(RuleId::kOrder);
+    int n = static_cast<int>(values.size());
+    for (int hi = 0; hi < n; ++hi) {
+      for (int lo = -1; lo <= hi; ++lo) {
+        for (int order = 0; order < 2; ++order) {
+          ClassId a = value(hi).cls;
+          ClassId b = lo < 0 ? kNoClass : value(lo).cls;
+          bool swapped = order == 1;
+          if (swapped && (lo < 0 || a == b)) continue;
+          const PairWays& pair = swapped ? s.space_.between(b, a) : s.space_.between(a, b);
+          if (ordered && hi < last.hi) {
+            out.pruned.add(RuleId::kOrder, pair.ways.size());
+            continue;
+          }
+          if (s.rules_.on(RuleId::kExpression)) out.pruned.add(RuleId::kExpression, pair.foreign);
+          for (std::size_t i = 0; i < pair.ways.size(); ++i) {
+            Candidate c;
+            c.place = {hi, lo, order, static_cast<int>(i)};
+            if (ordered && !(c.place > last)) {
+              out.pruned.add(RuleId::kOrder);
+              continue;
+            }
+            c.op.operation = pair.ways[i].operation;
+            c.op.cls = pair.ways[i].result;
+            c.op.a = swapped ? lo : hi;
+            c.op.b = lo < 0 ? -1 : (swapped ? hi : lo);
+            if (!admit(c.op)) continue;
+            if (!f(c)) return;
+          }
+        }
+      }
+    }
+  }
+
+  // Fills in the tile; says whether the rules let the operator in.
+  bool admit(BlockOp& op) {
+    Tile ta = value(op.a).tile;
+    Tile tb = op.b < 0 ? Tile::kWhole : value(op.b).tile;
+    std::optional<Step> result = step(s.space_, s.frame_, op.operation, ta, tb);
+    if (!result) {
+      if (s.rules_.on(RuleId::kMaps)) {
+        out.pruned.add(RuleId::kMaps);
+        return false;
+      }
+      result = Step{std::max(ta, tb), false};
+    }
+    op.tile = result->tile;
+    op.accumulate = result->accumulate;
+    if (op.tile == Tile::kDone && s.frame_.loop >= 0 &&
+        (s.space_.at(op.cls).dims & bit(static_cast<ir::DimId>(s.frame_.loop)))) {
+      if (s.rules_.on(RuleId::kMaps)) {
+        out.pruned.add(RuleId::kMaps);
+        return false;
+      }
+    }
+    if (s.rules_.on(RuleId::kExpression) && !s.useful(op.cls, op.tile)) {
+      out.pruned.add(RuleId::kExpression);
+      return false;
+    }
+    if (s.rules_.on(RuleId::kEquivalence) && have({op.cls, op.tile}, -1)) {
+      out.pruned.add(RuleId::kEquivalence);
+      return false;
+    }
+    return may_use(op.a) && (op.b < 0 || op.b == op.a || may_use(op.b));
+  }
+
+  void push(const BlockOp& op) {
+    ++uses[static_cast<std::size_t>(op.a)];
+    if (op.b >= 0) ++uses[static_cast<std::size_t>(op.b)];
+    ops.push_back(op);
+    values.push_back({op.cls, op.tile});
+    uses.push_back(0);
+  }
+
+  void pop() {
+    const BlockOp& op = ops.back();
+    --uses[static_cast<std::size_t>(op.a)];
+    if (op.b >= 0) --uses[static_cast<std::size_t>(op.b)];
+    ops.pop_back();
+    values.pop_back();
+    uses.pop_back();
+  }
+
+  int left() const { return s.bounds_.max_ops - static_cast<int>(ops.size()); }
+
+  // Can what is not used yet still be used up? An operator takes at most two values and makes
+  // one, so each lowers the number of loose ends by one at most.
+  bool within_bounds() {
+    if (!s.rules_.on(RuleId::kBounds)) return true;
+    int loose = 0;
+    int farthest = 0;
+    for (int v = loads; v < static_cast<int>(values.size()); ++v) {
+      if (uses[static_cast<std::size_t>(v)] > 0) continue;
+      ++loose;
+      int d = s.is_goal(value(v).cls) ? 0 : 1;
+      if (s.rules_.on(RuleId::kExpression)) d = s.distance(value(v).cls, value(v).tile);
+      farthest = std::max(farthest, d);
+    }
+    int stores = static_cast<int>(s.space_.outputs().size()) + s.bounds_.max_intermediates;
+    if (loose - stores <= left() && farthest <= left()) return true;
+    out.pruned.add(RuleId::kBounds);
+    out.cut_off = true;
+    return false;
+  }
+
+  void explore(const Place& last) {
+    if (s.stop_()) return;
+    ++out.visited;
+    emit();
+    for_each(last, [&](const Candidate& c) {
+      if (left() == 0) {
+        out.cut_off = true;
+        return false;
+      }
+      descend(c);
+      return !s.stop_();
+    });
+  }
+
+  void descend(const Candidate& c) {
+    push(c.op);
+    if (within_bounds()) explore(c.place);
+    pop();
+  }
+
+  // Late forms of the exact rules: what a finished kernel must satisfy in any case.
+  bool well_formed() const {
+    for (const BlockOp& op : ops) {
+      std::optional<Step> fits = step(s.space_, s.frame_, op.operation, value(op.a).tile,
+                                      op.b < 0 ? Tile::kWhole : value(op.b).tile);
+      if (!fits || fits->tile != op.tile) return false;
+      if (op.tile == Tile::kDone && s.frame_.loop >= 0 &&
+          (s.space_.at(op.cls).dims & bit(static_cast<ir::DimId>(s.frame_.loop))))
+        return false;
+    }
+    for (int v = 0; v < static_cast<int>(values.size()); ++v)
+      if (in_graph(v) && !(v < loads && literal(v)) && have(value(v), v)) return false;
+    return true;
+  }
+
+  // Every value that nothing uses is stored; a program output may be used and stored.
+  void emit() {
+    if (ops.empty()) return;
+    if (s.frame_.loop >= 0 &&
+        std::none_of(ops.begin(), ops.end(), [](const BlockOp& op) { return op.accumulate; }))
+      return;
+    std::vector<int> loose, also;
+    for (int v = loads; v < static_cast<int>(values.size()); ++v) {
+      if (uses[static_cast<std::size_t>(v)] == 0) {
+        if (!s.is_goal(value(v).cls)) return;
+        loose.push_back(v);
+      } else if (s.space_.is_reachable(value(v).cls) && s.space_.is_output(value(v).cls)) {
+        also.push_back(v);
+      }
+    }
+    if (!well_formed()) return;
+    for (std::size_t subset = 0; subset < (std::size_t{1} << also.size()); ++subset) {
+      std::vector<int> stores = loose;
+      for (std::size_t i = 0; i < also.size(); ++i)
+        if (subset & (std::size_t{1} << i)) stores.push_back(also[i]);
+      emit_storing(std::move(stores));
+    }
+  }
+
+  void emit_storing(std::vector<int> stores) {
+    DimSet along = 0;
+    int intermediates = 0;
+    DimSet shape = 0;
+    for (int v : stores) {
+      const Expression& e = s.space_.at(value(v).cls);
+      along |= e.dims;
+      if (s.space_.is_output(value(v).cls)) continue;
+      if (intermediates++ > 0 && e.dims != shape) return;  // stored together: of one shape
+      shape = e.dims;
+    }
+    if (intermediates > s.bounds_.max_intermediates) return;
+    if (s.frame_.grid_dims() & ~along) return;
+    std::sort(stores.begin(), stores.end(), [&](int x, int y) {
+      return value(x).cls < value(y).cls;
+    });
+    KernelForm form = make_form(stores);
+    if (s.rules_.on(RuleId::kGrid) && could_widen(s.space_, form)) {
+      out.pruned.add(RuleId::kGrid);
+      return;
+    }
+    if (s.rules_.on(RuleId::kLoop) && could_loop(s.space_, form)) {
+      out.pruned.add(RuleId::kLoop);
+      return;
+    }
+    out.forms.push_back(std::move(form));
+  }
+
+  // Copies the kernel with only the loads that it uses.
+  KernelForm make_form(const std::vector<int>& stores) const {
+    KernelForm form;
+    form.frame = s.frame_;
+    std::vector<int> renamed(values.size(), -1);
+    for (int v = 0; v < loads; ++v) {
+      if (uses[static_cast<std::size_t>(v)] == 0) continue;
+      renamed[static_cast<std::size_t>(v)] = static_cast<int>(form.loads.size());
+      form.loads.push_back(value(v));
+    }
+    for (std::size_t i = 0; i < ops.size(); ++i)
+      renamed[static_cast<std::size_t>(loads) + i] = static_cast<int>(form.loads.size() + i);
+    auto at = [&](int v) { return v < 0 ? -1 : renamed[static_cast<std::size_t>(v)]; };
+    for (BlockOp op : ops) {
+      op.a = at(op.a);
+      op.b = at(op.b);
+      form.ops.push_back(op);
+    }
+    for (int v : stores) form.stores.push_back(at(v));
+    return form;
+  }
+};
+
+struct BlockSearch::Roots {
+  std::vector<Walk::Candidate> candidates;
+  BlockResult counts;
+};
+
+BlockSearch::~BlockSearch() = default;
+
+void BlockSearch::find_roots() {
+  roots_ = std::make_unique<Roots>();
+  Walk walk(*this);
+  ++walk.out.visited;
+  walk.for_each({}, [&](const Walk::Candidate& c) {
+    roots_->candidates.push_back(c);
+    return true;
+  });
+  if (bounds_.max_ops < 1) {
+    walk.out.cut_off = !roots_->candidates.empty();
+    roots_->candidates.clear();
+  }
+  roots_->counts = std::move(walk.out);
+}
+
+std::size_t BlockSearch::branches() const { return roots_->candidates.size(); }
+
+BlockResult BlockSearch::root() const { return roots_->counts; }
+
+BlockResult BlockSearch::run(std::size_t branch) const {
+  Walk walk(*this);
+  walk.descend(roots_->candidates[branch]);
+  return std::move(walk.out);
+}
+
+}  // namespace tenon::search

@@ -1,0 +1,62 @@
+// Block graphs: depth-first, one operator at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <vector>
+
+#include "search/kernel_form.h"
+
+namespace tenon::search {
+
+struct BlockBounds {
+  int max_ops = 12;
+  int max_intermediates = 2;  // stored by one kernel
+};
+
+struct BlockResult {
+  std::vector<KernelForm> forms;
+  std::uint64_t visited = 0;
+  PruneCounts pruned;
+  bool cut_off = false;  // max_ops stopped an extension
+  void operator+=(BlockResult other);
+};
+
+// The cuts worth trying: grids over dims of what may be stored, with no loop, or a loop over a
+// reduced dim, split over blocks or not.
+std::vector<Frame> frames(const Space& space, const RuleSet& rules);
+
+// All kernels cut like one frame. Const calls are safe from several threads.
+class BlockSearch {
+ public:
+  BlockSearch(Space& space, const Frame& frame, const RuleSet& rules, const BlockBounds& bounds,
+              const std::function<bool()>& stop);
+  ~BlockSearch();
+
+  // Number of first operators; run(i) explores the kernels that begin with the i-th.
+  std::size_t branches() const;
+  BlockResult run(std::size_t branch) const;
+  // Counts of choosing the first operators.
+  BlockResult root() const;
+
+ private:
+  struct Walk;
+  struct Roots;
+  void find_useful();
+  void find_roots();
+  bool useful(ClassId c, Tile t) const;
+  int distance(ClassId c, Tile t) const;
+  bool is_goal(ClassId c) const;
+
+  Space& space_;
+  Frame frame_;
+  const RuleSet& rules_;
+  BlockBounds bounds_;
+  const std::function<bool()>& stop_;
+  std::vector<Load> loads_;  // all that a kernel may load, literals included
+  // By class × tile: operators still needed, at least, until something storable; -1: never.
+  std::vector<int> distance_;
+  std::unique_ptr<Roots> roots_;
+};
+
+}  // namespace tenon::search

@@ -1,0 +1,230 @@
+#include "search/cost_model.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tenon::search {
+
+namespace {
+
+using ir::Axes;
+
+// A device's start-up: from launch to the first bytes of DRAM in registers, and the tail.
+constexpr double kStartUs = 1.5;
+constexpr double kDramLatencyUs = 0.75;
+constexpr double kBarrierUs = 0.12;      // one step of a ring: wait, barrier, fragments
+constexpr double kClockPerUs = 1700;     // cycles; boost clocks of the targets are alike
+constexpr double kSharedBytesPerClock = 128;
+constexpr double kPortableMma = 0.62;    // of the tensor cores' rate, through mma.sync
+constexpr double kL2Rate = 2.2;          // of the memory's rate
+constexpr double kMergeUs = 1.3;         // a split reduction's exchange through memory
+
+double ceil_div(double a, double b) { return std::ceil(a / b); }
+
+double extent_of(const ir::Workload& w, int dim) {
+  return dim < 0 ? 1.0 : static_cast<double>(w.extents[static_cast<std::size_t>(dim)]);
+}
+
+double bytes_of(const ir::Tensor& tensor, const ir::Workload& w) {
+  double count = 1;
+  for (const ir::Axis& axis : tensor.axes) count *= extent_of(w, axis.dim);
+  return count * static_cast<double>(ir::size_of(ir::bind(tensor.dtype, w.dtype)));
+}
+
+// Bytes per microsecond.
+double memory_rate(const ir::Target& t) { return t.memory_tb_per_s * 1e6; }
+
+// What the device reads per microsecond with so many bytes in flight (Little's law).
+double rate_with(double bytes_in_flight, const ir::Target& t) {
+  return std::min(memory_rate(t), bytes_in_flight / kDramLatencyUs);
+}
+
+double traffic(const ir::KernelFacts& facts, const ir::Workload& w) {
+  double bytes = 0;
+  for (const ir::Tensor& in : facts.flow.inputs) bytes += bytes_of(in, w);
+  for (const ir::Dataflow::Output& out : facts.flow.outputs) bytes += bytes_of(out.tensor, w);
+  return bytes;
+}
+
+KernelCost rows_cost(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
+                     const ir::Workload& w, const ir::Target& t) {
+  ir::RowsParams p = ir::rows_params(schedule);
+  double rows = extent_of(w, facts.row);
+  double rows_per_block = p.threads / p.group;
+  double blocks = ceil_div(rows, rows_per_block) * p.splits;
+  double resident = std::max(1.0, std::min(2048.0 / p.threads, 16.0));
+  double inner = 1;
+  for (const ir::SumPass& pass : facts.passes) inner = std::max(inner, extent_of(w, pass.dim) / p.splits);
+  double out_inner = 0;
+  for (const ir::Dataflow::Output& out : facts.flow.outputs)
+    for (const ir::Axis& axis : out.tensor.axes)
+      if (axis.dim != facts.row) out_inner = std::max(out_inner, extent_of(w, axis.dim));
+  double run = 16.0 / static_cast<double>(ir::size_of(w.dtype));
+  // A thread has four runs of 16 bytes in flight; what it must load beyond that waits.
+  double loads = ceil_div(inner, run * p.group);
+  double rounds = ceil_div(loads, 4.0);
+  double active = std::min(blocks, t.sm_count * resident);
+  KernelCost cost;
+  cost.launch_us = t.launch_us;
+  cost.memory_us = traffic(facts, w) / rate_with(active * p.threads * 16 * std::min(loads, 4.0), t);
+  double waves = ceil_div(blocks, t.sm_count * resident);
+  double passes = std::max<double>(1, static_cast<double>(facts.passes.size()));
+  bool kept = loads <= 8;
+  double latency = rounds * kDramLatencyUs;
+  if (!kept) latency += (passes - 1) * rounds * kDramLatencyUs * 0.6;
+  if (out_inner > 0) latency += 0.2 * ceil_div(out_inner, run * p.group);
+  cost.compute_us = waves * latency;
+  cost.serial_us = kStartUs - t.launch_us + (p.group > 32 ? 0.1 : 0.0) +
+                   (p.splits > 1 ? kMergeUs : 0.0);
+  return cost;
+}
+
+// Blocks of a contraction that one multiprocessor holds.
+double resident_blocks(const ir::KernelFacts& facts, const ir::ContractionParams& p,
+                       const ir::Workload& w, const ir::Target& t, bool tensor_cores) {
+  double shared = static_cast<double>(ir::contraction_shared_bytes(facts, p, w)) + 1024;
+  double registers = static_cast<double>(facts.products.size()) * p.tile_m * p.tile_n / p.threads() +
+                     (tensor_cores ? 56 : 72);
+  registers = std::min(255.0, std::ceil(registers / 8) * 8);
+  double by_shared = std::floor(t.shared_bytes_per_sm / shared);
+  double by_registers = std::floor(t.registers_per_sm / (registers * p.threads()));
+  return std::max(1.0, std::min({by_shared, by_registers, 2048.0 / p.threads(), 16.0}));
+}
+
+KernelCost contraction_cost(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
+                            const ir::Workload& w, const ir::Target& t) {
+  ir::ContractionParams p = ir::contraction_params(schedule);
+  bool tensor_cores = ir::uses_tensor_cores(p, w.dtype);
+  double size = tensor_cores ? 2 : 4;
+  double m = extent_of(w, facts.row), n = extent_of(w, facts.column), k = extent_of(w, facts.reduced);
+  double tiles_m = ceil_div(m, p.tile_m), tiles_n = ceil_div(n, p.tile_n);
+  double blocks = tiles_m * tiles_n * p.splits;
+  double steps = ceil_div(ceil_div(k, p.tile_k), p.splits);
+  double products = static_cast<double>(facts.products.size());
+  double resident = resident_blocks(facts, p, w, t, tensor_cores);
+  double on_sm = ceil_div(blocks, t.sm_count);       // of the busiest multiprocessor
+  double together = std::min(on_sm, resident);       // of them at a time
+
+  KernelCost cost;
+  cost.launch_us = t.launch_us;
+  double stage = size * (static_cast<double>(facts.a_operands.size()) * std::min<double>(p.tile_m, m) +
+                         static_cast<double>(facts.b_operands.size()) * std::min<double>(p.tile_n, n)) *
+                 std::min<double>(p.tile_k, k);
+  double busy = std::min<double>(t.sm_count, blocks);
+  double in_flight = busy * together * stage * std::min<double>(p.stages - 1, steps);
+  cost.memory_us = traffic(facts, w) / rate_with(in_flight, t);
+  double tile_traffic = blocks * steps * stage;
+  cost.cache_us = tile_traffic / std::min(memory_rate(t) * kL2Rate, in_flight / (0.5 * kDramLatencyUs));
+
+  // One step of one block on its multiprocessor.
+  double fma_rate = (tensor_cores ? t.matrix_tflops * kPortableMma : t.fp32_tflops * 0.7) * 1e6 / 2 /
+                    t.sm_count;  // multiply-adds per microsecond
+  double product_us = products * p.tile_m * p.tile_n * p.tile_k / fma_rate;
+  double warp_m = p.tile_m / p.warps_m, warp_n = p.tile_n / p.warps_n;
+  double fragments = products * size * p.tile_k * (warp_m + warp_n) * p.warps_m * p.warps_n;
+  double chains = 0;  // chunks that a chain or a sum reads and writes again
+  for (const ir::SumPass& pass : facts.passes)
+    if (pass.with_product) chains += size * p.tile_m * p.tile_k;
+  for (const ir::Operand& a : facts.a_operands)
+    if (!a.identity) chains += 3 * size * p.tile_m * p.tile_k;
+  for (const ir::Operand& b : facts.b_operands)
+    if (!b.identity) chains += 3 * size * p.tile_n * p.tile_k;
+  double shared_us = (fragments + stage + 2 * chains) / kSharedBytesPerClock / kClockPerUs;
+  double step_us = std::max(product_us, shared_us);
+  double barrier = kBarrierUs * (p.tile_k / (tensor_cores ? 64.0 : 32.0) * 0.5 + 0.5);
+  double rounds = ceil_div(on_sm, together);
+  cost.compute_us = std::max(on_sm * steps * step_us, rounds * steps * std::max(step_us, barrier));
+  cost.compute_us = std::max(cost.compute_us, on_sm * steps * barrier / together);
+
+  // Sums before the loop read the block's rows, a warp a row, from L2 after the first time.
+  double warps = p.warps_m * p.warps_n;
+  for (const ir::SumPass& pass : facts.passes) {
+    if (pass.with_product) continue;
+    double row_loads = ceil_div(extent_of(w, pass.dim), 32 * 16 / size);
+    cost.serial_us += rounds * ceil_div(std::min<double>(p.tile_m, m), warps) *
+                      ceil_div(row_loads, 4) * kDramLatencyUs;
+  }
+  cost.serial_us += kStartUs - t.launch_us + 0.15 * rounds;
+  if (p.splits > 1) {
+    double partial = static_cast<double>(ir::contraction_partial_floats(facts, p)) * 4;
+    cost.serial_us += kMergeUs + 2 * blocks * partial / (memory_rate(t) * kL2Rate) +
+                      p.splits * partial / (memory_rate(t) / t.sm_count);
+  }
+  return cost;
+}
+
+KernelCost library_cost(const ir::KernelView& kernel, const ir::KernelSchedule& schedule,
+                        const ir::Workload& w, const ir::Target& t) {
+  const ir::LibraryMatmul& product = *kernel.library;
+  double bytes = 0;
+  for (ir::TensorId id : {product.a, product.b, product.out})
+    bytes += bytes_of(kernel.tensors[static_cast<std::size_t>(id)], w);
+  double multiply_adds = extent_of(w, product.dim);
+  for (const ir::Axis& axis : kernel.tensors[static_cast<std::size_t>(product.out)].axes)
+    multiply_adds *= extent_of(w, axis.dim);
+  double rate = w.dtype == ir::DType::kF32 ? t.fp32_tflops * 0.8 : t.matrix_tflops * 0.95;
+  KernelCost cost;
+  cost.launch_us = t.launch_us;
+  cost.memory_us = bytes / memory_rate(t) * 1.1;
+  cost.compute_us = 2 * multiply_adds / (rate * 1e6);
+  // Measured: its kernels take about 2 µs more than a cold read at small M, and its second
+  // and third choices more still.
+  cost.serial_us = kStartUs - t.launch_us + 1.5 + 0.3 * static_cast<double>(schedule.get("algorithm", 0));
+  return cost;
+}
+
+KernelCost host_cost(const ir::KernelView& kernel, const ir::KernelSchedule& schedule,
+                     const ir::Workload& w, const ir::Target& t) {
+  double bytes = 0, multiply_adds = 0, rows = 1;
+  if (kernel.library) {
+    const ir::LibraryMatmul& product = *kernel.library;
+    for (ir::TensorId id : {product.a, product.b, product.out})
+      bytes += bytes_of(kernel.tensors[static_cast<std::size_t>(id)], w);
+    multiply_adds = extent_of(w, product.dim);
+    const Axes& axes = kernel.tensors[static_cast<std::size_t>(product.out)].axes;
+    for (const ir::Axis& axis : axes) multiply_adds *= extent_of(w, axis.dim);
+    rows = extent_of(w, axes[0].dim);
+  } else if (kernel.facts) {
+    const ir::KernelFacts& facts = *kernel.facts;
+    bytes = traffic(facts, w);
+    rows = extent_of(w, facts.row);
+    multiply_adds = static_cast<double>(facts.products.size()) * rows * extent_of(w, facts.column) *
+                    extent_of(w, facts.reduced);
+    for (const ir::SumPass& pass : facts.passes) multiply_adds += rows * extent_of(w, pass.dim);
+  }
+  KernelCost cost;
+  cost.launch_us = t.launch_us;
+  cost.memory_us = bytes / memory_rate(t);
+  double tile_m = static_cast<double>(schedule.get("tile_m", 32));
+  double tile_n = static_cast<double>(schedule.get("tile_n", 64));
+  // Work that ragged tiles and few tiles leave on the table, and tiles that leave the cache.
+  double waste = ceil_div(rows, tile_m) * tile_m / rows;
+  double tile_bytes = 4 * (tile_m + tile_n) * static_cast<double>(schedule.get("tile_k", 256));
+  double spill = tile_bytes > 256 * 1024 ? 1.3 : 1.0;
+  cost.compute_us = 2 * multiply_adds / (t.fp32_tflops * 1e6) * std::min(waste, 4.0) * spill;
+  cost.serial_us = 1.0;
+  return cost;
+}
+
+}  // namespace
+
+double KernelCost::total_us() const {
+  // Memory, cache and compute overlap, but never quite.
+  double most = std::max({memory_us, cache_us, compute_us});
+  double rest = memory_us + cache_us + compute_us - most;
+  return launch_us + serial_us + most + 0.1 * rest;
+}
+
+double cold_read_us(double bytes, const ir::Target& target) {
+  return kStartUs + bytes / memory_rate(target);
+}
+
+KernelCost kernel_cost(const ir::KernelView& kernel, const ir::KernelSchedule& schedule,
+                       const ir::Workload& workload, const ir::Target& target) {
+  if (target.is_host()) return host_cost(kernel, schedule, workload, target);
+  if (schedule.family == "library") return library_cost(kernel, schedule, workload, target);
+  if (schedule.family == "rows") return rows_cost(*kernel.facts, schedule, workload, target);
+  return contraction_cost(*kernel.facts, schedule, workload, target);
+}
+
+}  // namespace tenon::search

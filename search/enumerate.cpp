@@ -1,0 +1,275 @@
+// The search, step by step: expressions, kernels, kernel graphs, µGraphs.
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <chrono>
+#include <map>
+#include <memory>
+#include <set>
+
+#include "ir/error.h"
+#include "ir/evaluate.h"
+#include "search/block_search.h"
+#include "search/kernel_search.h"
+#include "search/rewrite.h"
+
+namespace tenon::search {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+// Once stopped, so many of the kernel graphs that follow from the kernels found are still made.
+constexpr std::uint64_t kVisitsAfterStop = 100000;
+constexpr std::size_t kGraphsAfterStop = 512;
+
+class Enumeration {
+ public:
+  Enumeration(const ir::Program& program, const Options& options, std::stop_token stop)
+      : program_(program),
+        options_(options),
+        rules_(options.rules_off),
+        stop_(std::move(stop)),
+        arena_(options.threads > 0 ? options.threads : tbb::task_arena::automatic) {
+    stopped_ = [this] {
+      if (stop_.stop_requested()) return true;
+      return options_.budget_seconds > 0 && seconds() > options_.budget_seconds;
+    };
+  }
+
+  Result run() {
+    check();
+    std::vector<Sample> samples = make_samples(program_, options_.seed);
+    ExpressionTable table(program_, samples);
+    check_outputs(table);
+    if (saturate(table, options_.max_expressions).cut_off) cut("max_expressions");
+    Space space(table, rules_);
+    pruned_.add(RuleId::kCut, space.cut_intermediates());
+
+    std::vector<KernelForm> forms = find_kernels(space);
+    merge_thread_graphs(space, forms);
+    std::vector<Choice> choice = choices(space, std::move(forms), library_forms(space, program_));
+    std::vector<std::vector<int>> graphs = find_kernel_graphs(space, choice);
+    make_mugraphs(space, samples, choice, graphs);
+    return finish();
+  }
+
+ private:
+  double seconds() const {
+    return std::chrono::duration<double>(Clock::now() - start_).count();
+  }
+
+  void cut(const std::string& bound) { cuts_.insert(bound); }
+
+  void check() const {
+    ir::validate(program_);
+    auto positive = [](const char* name, int value) {
+      if (value < 1) throw UserError(name, std::to_string(value), "a positive number");
+    };
+    positive("max_kernels", options_.max_kernels);
+    positive("max_block_ops", options_.max_block_ops);
+    positive("max_expressions", options_.max_expressions);
+    if (options_.max_prepare_ops < 0)
+      throw UserError("max_prepare_ops", std::to_string(options_.max_prepare_ops),
+                      "a number that is not negative");
+    if (options_.threads < 0)
+      throw UserError("threads", std::to_string(options_.threads), "0 (all) or a positive number");
+  }
+
+  // Two outputs of one value, or an output that is an input, would need a kernel that copies.
+  void check_outputs(const ExpressionTable& table) const {
+    std::set<ClassId> seen;
+    for (std::size_t o = 0; o < table.outputs().size(); ++o) {
+      const std::string& name = program_.signature.outputs[o].name;
+      const Expression& e = table[table.outputs()[o]];
+      if (e.input >= 0 || e.is_constant)
+        throw UserError("output", name, "a value that some operator computes from the inputs");
+      if (!seen.insert(table.outputs()[o]).second)
+        throw UserError("output", name, "a value that no other output has");
+    }
+  }
+
+  std::vector<KernelForm> find_kernels(Space& space) {
+    std::vector<std::unique_ptr<BlockSearch>> searches;
+    std::vector<std::pair<const BlockSearch*, std::size_t>> tasks;
+    BlockResult all;
+    BlockBounds bounds;
+    bounds.max_ops = options_.max_block_ops;
+    for (const Frame& frame : frames(space, rules_)) {
+      searches.push_back(std::make_unique<BlockSearch>(space, frame, rules_, bounds, stopped_));
+      all += searches.back()->root();
+      for (std::size_t b = 0; b < searches.back()->branches(); ++b)
+        tasks.push_back({searches.back().get(), b});
+    }
+    std::vector<BlockResult> results(tasks.size());
+    arena_.execute([&] {
+      tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
+        if (!stopped_()) results[i] = tasks[i].first->run(tasks[i].second);
+      });
+    });
+    for (BlockResult& r : results) all += std::move(r);
+    note_stop();
+    enumerated_ += all.visited;
+    pruned_ += all.pruned;
+    if (all.cut_off) cut("max_block_ops");
+    return std::move(all.forms);
+  }
+
+  // The thread level: of kernels that differ only in how pointwise values are spelled, one.
+  void merge_thread_graphs(const Space& space, std::vector<KernelForm>& forms) {
+    if (!rules_.on(RuleId::kThread)) return;
+    auto rank = [&](const KernelForm& form) {
+      long foreign = 0;
+      for (const BlockOp& op : form.ops) foreign += !space.in_program(op.operation);
+      return std::pair(cost(space, form), foreign);
+    };
+    std::map<std::vector<std::int64_t>, std::size_t> best;
+    for (std::size_t i = 0; i < forms.size(); ++i) {
+      auto [it, fresh] = best.try_emplace(contents(forms[i]), i);
+      if (fresh) continue;
+      pruned_.add(RuleId::kThread);
+      auto mine = rank(forms[i]);
+      auto theirs = rank(forms[it->second]);
+      if (mine < theirs || (mine == theirs && forms[i] < forms[it->second])) it->second = i;
+    }
+    std::vector<KernelForm> kept;
+    for (const auto& [content, i] : best) kept.push_back(std::move(forms[i]));
+    forms = std::move(kept);
+  }
+
+  std::vector<std::vector<int>> find_kernel_graphs(const Space& space,
+                                                   const std::vector<Choice>& choice) {
+    KernelBounds bounds;
+    bounds.max_kernels = options_.max_kernels;
+    bounds.max_block_ops = options_.max_block_ops;
+    std::uint64_t visits = 0;
+    std::function<bool()> stop = [&] {
+      if (!stopped_()) return false;
+      return ++visits > kVisitsAfterStop;
+    };
+    KernelResult result = kernel_graphs(space, choice, rules_, bounds, stop);
+    note_stop();
+    enumerated_ += result.visited;
+    pruned_ += result.pruned;
+    if (result.cut_by_kernels) cut("max_kernels");
+    if (result.cut_by_graphs) cut("max_graphs");
+    if (stop_reason_ != "exhausted" && result.graphs.size() > kGraphsAfterStop)
+      result.graphs.resize(kGraphsAfterStop);
+    return std::move(result.graphs);
+  }
+
+  // Does the µGraph compute what the program does, run block by block and step by step?
+  bool equals_program(const ir::MuGraph& graph, const std::vector<Sample>& samples) const {
+    for (const Sample& s : samples) {
+      ir::FieldDomain domain = s.domain;
+      std::vector<std::int64_t> parts(s.extents.size(), 2);
+      try {
+        std::vector<FieldValues> out =
+            ir::evaluate(graph, s.extents, ir::Partition{parts, parts}, domain, s.inputs);
+        for (std::size_t o = 0; o < out.size(); ++o)
+          if (out[o].data != s.outputs[o].data) return false;
+      } catch (const ir::Undefined&) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  void make_mugraphs(const Space& space, const std::vector<Sample>& samples,
+                     const std::vector<Choice>& choice,
+                     const std::vector<std::vector<int>>& graphs) {
+    struct Made {
+      std::string identity;
+      ir::MuGraph graph;
+      bool too_much_to_prepare = false;
+      bool differs = false;
+    };
+    std::vector<Made> made(graphs.size());
+    arena_.execute([&] {
+      tbb::parallel_for(std::size_t{0}, graphs.size(), [&](std::size_t i) {
+        std::vector<const KernelChoice*> kernels;
+        for (int k : graphs[i]) kernels.push_back(&choice[static_cast<std::size_t>(k)].kernel);
+        if (prepare_steps(space, kernels) > static_cast<std::size_t>(options_.max_prepare_ops)) {
+          made[i].too_much_to_prepare = true;
+          return;
+        }
+        made[i].graph = ir::canonical(lower(space, program_, kernels));
+        ir::validate(made[i].graph);
+        made[i].differs = !equals_program(made[i].graph, samples);
+        made[i].identity = ir::identity(made[i].graph);
+      });
+    });
+    for (Made& m : made) {
+      if (m.too_much_to_prepare) {
+        cut("max_prepare_ops");
+        continue;
+      }
+      TENON_CHECK(!m.differs, "a finished µGraph equals the program: " + ir::print(m.graph));
+      if (!found_.emplace(std::move(m.identity), std::move(m.graph)).second) ++deduplicated_;
+    }
+  }
+
+  static std::size_t prepare_steps(const Space& space,
+                                   const std::vector<const KernelChoice*>& kernels) {
+    std::set<ClassId> prepared;
+    auto add = [&](ClassId c) {
+      if (space.is_prepared(c)) prepared.insert(c);
+    };
+    for (const KernelChoice* k : kernels) {
+      if (k->library) {
+        add(k->library->a);
+        add(k->library->b);
+      } else {
+        for (const Load& load : k->form->loads) add(load.cls);
+      }
+    }
+    return prepare_ways(space, {prepared.begin(), prepared.end()}).size();
+  }
+
+  void note_stop() {
+    if (stop_reason_ != "exhausted") return;
+    if (stop_.stop_requested())
+      stop_reason_ = "interrupted";
+    else if (stopped_())
+      stop_reason_ = "budget";
+  }
+
+  Result finish() {
+    Result result;
+    for (auto& [id, graph] : found_) result.graphs.push_back(std::move(graph));
+    Counters& c = result.counters;
+    c.enumerated = enumerated_;
+    for (std::size_t i = 0; i < kRuleCount; ++i) c.pruned[rules()[i].name] = pruned_.by_rule[i];
+    c.deduplicated = deduplicated_;
+    c.distinct = result.graphs.size();
+    c.stop_reason = stop_reason_;
+    if (stop_reason_ != "exhausted") cut(stop_reason_);
+    c.cuts.assign(cuts_.begin(), cuts_.end());
+    c.cut_off = !cuts_.empty();
+    c.seconds = seconds();
+    return result;
+  }
+
+  const ir::Program& program_;
+  const Options& options_;
+  RuleSet rules_;
+  std::stop_token stop_;
+  Clock::time_point start_ = Clock::now();
+  std::function<bool()> stopped_;
+  tbb::task_arena arena_;
+  std::set<std::string> cuts_;
+  std::string stop_reason_ = "exhausted";
+  PruneCounts pruned_;
+  std::uint64_t enumerated_ = 0;
+  std::uint64_t deduplicated_ = 0;
+  std::map<std::string, ir::MuGraph> found_;  // by identity
+};
+
+}  // namespace
+
+Result enumerate(const ir::Program& program, const Options& options, std::stop_token stop) {
+  return Enumeration(program, options, std::move(stop)).run();
+}
+
+}  // namespace tenon::search

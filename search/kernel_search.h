@@ -1,0 +1,62 @@
+// Kernel graphs: which values are materialized between kernels, and by which kernels.
+#pragma once
+
+#include <bitset>
+#include <functional>
+#include <vector>
+
+#include "search/lower.h"
+
+namespace tenon::search {
+
+inline constexpr std::size_t kMaxTensors = 256;  // storable classes of one program
+using TensorSet = std::bitset<kMaxTensors>;
+
+// A kernel that some kernel graph may use. Sets are over the storable classes.
+struct Choice {
+  KernelChoice kernel;
+  TensorSet reads;     // other than the program's inputs, prepared tensors and literals
+  TensorSet writes;
+  TensorSet computes;  // all it computes, `writes` among it
+};
+
+struct KernelBounds {
+  int max_kernels = 3;
+  int max_block_ops = 12;
+  std::size_t max_graphs = 50000;
+};
+
+struct KernelResult {
+  std::vector<std::vector<int>> graphs;  // each the indices of its kernels, in execution order
+  std::uint64_t visited = 0;
+  PruneCounts pruned;
+  bool cut_by_kernels = false;
+  bool cut_by_graphs = false;
+};
+
+// The products that the library can do: of two whole tensors with two axes each.
+std::vector<LibraryForm> library_forms(const Space& space, const ir::Program& program);
+
+// Kernels with what they read, write and compute, in a canonical order.
+std::vector<Choice> choices(const Space& space, std::vector<KernelForm> forms,
+                            const std::vector<LibraryForm>& libraries);
+
+KernelResult kernel_graphs(const Space& space, const std::vector<Choice>& choices,
+                           const RuleSet& rules, const KernelBounds& bounds,
+                           const std::function<bool()>& stop);
+
+// Dominance over whole kernel graphs. Each says whether a kernel graph that is no dearer, and
+// that the search reaches, makes this one pointless.
+// inline: a tensor made by pointwise operators alone of one tensor of its size and smaller ones,
+//   whose readers are all custom kernels, which could compute it themselves.
+bool has_inlinable_tensor(const Space& space, const std::vector<const Choice*>& graph,
+                          const KernelBounds& bounds);
+// fuse: a kernel that reads a tensor with the maps with which another wrote it, or only goes on
+//   pointwise with it; it is its only reader.
+bool has_fusible_kernels(const Space& space, const std::vector<const Choice*>& graph,
+                         const KernelBounds& bounds);
+
+// Position of each storable class in a TensorSet; kMaxTensors for the rest.
+std::vector<std::size_t> tensor_positions(const Space& space);
+
+}  // namespace tenon::search

@@ -1,0 +1,207 @@
+#include "search/space.h"
+
+#include <algorithm>
+#include <mutex>
+#include <set>
+
+#include "search/rewrite.h"
+
+namespace tenon::search {
+
+namespace {
+
+std::uint64_t key(ClassId a, ClassId b) {
+  return (static_cast<std::uint64_t>(static_cast<std::uint32_t>(a)) << 32) |
+         static_cast<std::uint32_t>(b);
+}
+
+bool is_pointwise(const Operation& o) {
+  return ir::info(o.op).op_class == ir::OpClass::kPointwise;
+}
+
+}  // namespace
+
+Space::Space(ExpressionTable& table, const RuleSet& rules)
+    : table_(table), closed_(rules.on(RuleId::kExpression)), reachable_(reachable(table)) {
+  for (ClassId c = 0; c < table_.size(); ++c)
+    if (is_reachable(c)) classes_.push_back(c);
+  choose_vocabulary();
+  compute_descendants();
+  complete();
+  choose_tensors(rules);
+}
+
+// Where the table may grow, references into it would dangle without the lock; classes are only
+// appended, and a reader holds no reference across calls of between().
+const Expression& Space::at(ClassId c) const {
+  if (closed_) return table_[c];
+  std::shared_lock lock(mutex_);
+  return table_[c];
+}
+
+// Operators and reduced dims that occur in expressions equal to the program.
+void Space::choose_vocabulary() {
+  std::set<ir::OpKind> unary, binary;
+  std::set<ir::DimId> sums, products;
+  std::set<DimSet> broadcasts;
+  for (ClassId c : classes_)
+    for (const Operation& way : table_[c].ways) {
+      switch (ir::info(way.op).op_class) {
+        case ir::OpClass::kReduction:
+          sums.insert(way.dim);
+          break;
+        case ir::OpClass::kProduct:
+          products.insert(way.dim);
+          break;
+        case ir::OpClass::kShape:
+          broadcasts.insert(way.dims);
+          break;
+        default:
+          (way.b == kNoClass ? unary : binary).insert(way.op);
+      }
+    }
+  unary_.assign(unary.begin(), unary.end());
+  binary_.assign(binary.begin(), binary.end());
+  sum_dims_.assign(sums.begin(), sums.end());
+  product_dims_.assign(products.begin(), products.end());
+  broadcast_dims_.assign(broadcasts.begin(), broadcasts.end());
+  for (ir::DimId d : sum_dims_) reduced_dims_ |= bit(d);
+  for (ir::DimId d : product_dims_) reduced_dims_ |= bit(d);
+}
+
+void Space::compute_descendants() {
+  std::size_t n = static_cast<std::size_t>(table_.size());
+  descendants_.assign(n, std::vector<bool>(n, false));
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (ClassId c : classes_)
+      for (const Operation& way : table_[c].ways)
+        for (ClassId operand : {way.a, way.b}) {
+          if (operand == kNoClass) continue;
+          std::vector<bool>& mine = descendants_[static_cast<std::size_t>(c)];
+          const std::vector<bool>& theirs = descendants_[static_cast<std::size_t>(operand)];
+          if (!mine[static_cast<std::size_t>(operand)]) {
+            mine[static_cast<std::size_t>(operand)] = true;
+            changed = true;
+          }
+          for (std::size_t i = 0; i < n; ++i)
+            if (theirs[i] && !mine[i]) {
+              mine[i] = true;
+              changed = true;
+            }
+        }
+  }
+}
+
+bool Space::descends(ClassId from, ClassId to) const {
+  if (from == to) return true;
+  std::size_t f = static_cast<std::size_t>(from), t = static_cast<std::size_t>(to);
+  return f < descendants_.size() && t < descendants_.size() && descendants_[f][t];
+}
+
+// One operator: admitted if what it makes occurs in an expression equal to the program and is
+// no part of its own operands (nothing is computed by undoing what was made of it).
+void Space::consider(PairWays& out, const Operation& operation, bool create) {
+  if (!table_.result_axes(operation)) return;
+  Way way{operation, create ? table_.make(operation) : table_.find(operation), false};
+  if (way.result == kNoClass || table_[way.result].constant) {
+    ++out.foreign;
+    return;
+  }
+  bool undoes = descends(operation.a, way.result) ||
+                (operation.b != kNoClass && descends(operation.b, way.result));
+  way.admitted = is_reachable(way.result) && !undoes;
+  if (!way.admitted) ++out.foreign;
+  if (way.admitted || (create && !undoes)) out.ways.push_back(way);
+}
+
+std::unique_ptr<PairWays> Space::compute(ClassId a, ClassId b, bool create) {
+  auto out = std::make_unique<PairWays>();
+  if (b == kNoClass) {
+    if (!table_[a].constant) {
+      for (ir::OpKind op : unary_) consider(*out, {op, a, kNoClass, 0, 0}, create);
+      for (ir::DimId d : sum_dims_) consider(*out, {ir::OpKind::kSum, a, kNoClass, d, 0}, create);
+      for (DimSet dims : broadcast_dims_)
+        consider(*out, {ir::OpKind::kBroadcast, a, kNoClass, 0, dims}, create);
+    }
+    return out;
+  }
+  if (table_[a].is_constant && table_[b].is_constant) return out;
+  for (ir::OpKind op : binary_)
+    if (!ir::info(op).commutative || a <= b) consider(*out, {op, a, b, 0, 0}, create);
+  if (a < b)
+    for (ir::DimId d : product_dims_) consider(*out, {ir::OpKind::kMatmul, a, b, d, 0}, create);
+  return out;
+}
+
+// Every operator of the vocabulary between admitted classes, so that a spelling the laws did
+// not write down is admitted all the same.
+void Space::complete() {
+  std::vector<ClassId> second = classes_;
+  second.push_back(kNoClass);
+  for (ClassId a : classes_)
+    for (ClassId b : second) {
+      std::unique_ptr<PairWays> pair = compute(a, b, false);
+      bool grew = false;
+      for (const Way& way : pair->ways) {
+        const std::vector<Operation>& known = table_[way.result].ways;
+        if (std::find(known.begin(), known.end(), way.operation) == known.end()) {
+          table_.add_way(way.result, way.operation);
+          grew = true;
+        }
+        ways_.push_back(way);
+      }
+      if (grew) compute_descendants();
+      if (closed_) pairs_.emplace(key(a, b), std::move(pair));
+    }
+}
+
+const PairWays& Space::between(ClassId a, ClassId b) {
+  if (closed_) return *pairs_.at(key(a, b));
+  {
+    std::shared_lock lock(mutex_);
+    auto it = pairs_.find(key(a, b));
+    if (it != pairs_.end()) return *it->second;
+  }
+  std::unique_lock lock(mutex_);
+  auto it = pairs_.find(key(a, b));
+  if (it == pairs_.end()) it = pairs_.emplace(key(a, b), compute(a, b, true)).first;
+  return *it->second;
+}
+
+void Space::choose_tensors(const RuleSet& rules) {
+  std::size_t n = reachable_.size();
+  is_output_.assign(n, false);
+  is_intermediate_.assign(n, false);
+  is_prepared_.assign(n, false);
+  for (ClassId c : table_.outputs()) is_output_[static_cast<std::size_t>(c)] = true;
+  for (ClassId c : classes_) {
+    const Expression& e = table_[c];
+    if (e.is_constant || e.input >= 0) continue;
+    // What only ever goes on, alone, to a value of the same axes is better stored as that
+    // value; what only parameters join is better prepared as the result.
+    bool goes_on_alone = true;
+    bool only_prepares = true;
+    for (const Way& way : ways_) {
+      const Operation& o = way.operation;
+      if (o.a != c && o.b != c) continue;
+      ClassId other = o.a == c ? o.b : o.a;
+      bool alone = is_pointwise(o) && (other == kNoClass || table_[other].is_constant) &&
+                   table_[way.result].dims == e.dims;
+      goes_on_alone = goes_on_alone && alone;
+      only_prepares = only_prepares && table_[way.result].parameter_only;
+    }
+    bool cut = e.parameter_only ? only_prepares : goes_on_alone;
+    if (is_output(c)) {
+      is_prepared_[static_cast<std::size_t>(c)] = false;
+      continue;
+    }
+    if (cut && rules.on(RuleId::kCut)) {
+      ++cut_intermediates_;
+      continue;
+    }
+    (e.parameter_only ? is_prepared_ : is_intermediate_)[static_cast<std::size_t>(c)] = true;
+  }
+}
+
+}  // namespace tenon::search

@@ -1,0 +1,129 @@
+#include "verifier/structure.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+#include "verifier/formal_domain.h"
+
+namespace tenon::verifier {
+
+namespace {
+
+using Formal = ir::Values<FormalDomain::Scalar>;
+
+constexpr int kSpareDraws = 32;  // a unit whose roots are squares with chance 2^-q is drawn at
+                                 // most 32·2^q times: exhausted with chance below e^-32
+constexpr int kMaxRootsPerUnit = 16;
+
+std::vector<Formal> formal_inputs(const ir::Signature& signature, const ScaledDims& dims,
+                                  const UnitMap& units, FormalDomain& domain) {
+  std::vector<Formal> inputs;
+  for (std::size_t i = 0; i < signature.inputs.size(); ++i) {
+    const ir::ProgramInput& in = signature.inputs[i];
+    Formal v{in.axes, input_extents(in, dims.extents), {}};
+    const std::int64_t count = ir::element_count(in.axes, dims.extents);
+    for (std::int64_t e = 0; e < count; ++e) v.data.push_back(domain.variable(units.unit(i, e)));
+    inputs.push_back(std::move(v));
+  }
+  return inputs;
+}
+
+// The unit to redraw for each class: rows of activations first, and few of them.
+UnitSet choose_targets(std::vector<RootClass>& classes, const UnitMap& units) {
+  UnitSet targets;
+  for (RootClass& c : classes) {
+    int best = -1, best_key = -1;
+    for (int u = 0; u < units.count(); ++u) {
+      if (!c.units.test(static_cast<std::size_t>(u))) continue;
+      const int key = 2 * units.preference(u) + targets.test(static_cast<std::size_t>(u));
+      if (key > best_key) best = u, best_key = key;
+    }
+    c.target = best;
+    if (best < 0) continue;
+    targets.set(static_cast<std::size_t>(best));
+    c.linear = c.linear && units.elements(best) == 1;
+  }
+  return targets;
+}
+
+// log2 of the factor by which redrawing a unit may favour zeros of the difference: its number
+// of draws (a union bound), or 2 where half of the unit's values are accepted whatever the
+// others are (docs/verification.md).
+struct Draws {
+  std::vector<int> limit;
+  std::vector<double> log2_factor;
+};
+Draws count_draws(const std::vector<RootClass>& classes, const UnitSet& targets, int count) {
+  Draws draws;
+  for (int u = 0; u < count; ++u) {
+    int roots = 0;
+    bool halves = true;
+    for (const RootClass& c : classes) {
+      if (c.target != u) continue;
+      ++roots;
+      halves = halves && c.linear && (c.units & targets).count() == 1;
+    }
+    for (const RootClass& c : classes)
+      if (c.target != u && c.units.test(static_cast<std::size_t>(u))) halves = false;
+    const int limit = roots == 0 ? 1 : kSpareDraws << std::min(roots, kMaxRootsPerUnit);
+    draws.limit.push_back(limit);
+    draws.log2_factor.push_back(roots == 0                ? 0
+                                : roots == 1 && halves ? 1 + 1e-6
+                                                       : std::log2(static_cast<double>(limit)));
+  }
+  return draws;
+}
+
+void bound_elements(const std::vector<Formal>& program, const std::vector<Formal>& graph,
+                    const UnitSet& targets, const Draws& draws, Structure& out) {
+  double worst = -1;
+  for (std::size_t o = 0; o < program.size(); ++o) {
+    for (std::size_t e = 0; e < program[o].data.size(); ++e) {
+      const FormalDomain::Scalar &f = program[o].data[e], &h = graph[o].data[e];
+      const double half_degree = f.den_id == h.den_id ? std::max(f.num, h.num)
+                                                      : std::max(f.num + h.den, h.num + f.den);
+      const int roots = std::popcount(f.roots | h.roots);
+      const double log2_degree = roots + std::log2(std::max(1.0, half_degree / 2));
+      double log2_draws = 0;
+      const UnitSet redrawn = (f.units | h.units) & targets;
+      for (std::size_t u = 0; u < draws.log2_factor.size(); ++u)
+        if (redrawn.test(u)) log2_draws += draws.log2_factor[u];
+      if (log2_degree + log2_draws <= worst) continue;
+      worst = log2_degree + log2_draws;
+      out.log2_degree = log2_degree;
+      out.log2_draws = log2_draws;
+      out.roots = roots;
+    }
+  }
+}
+
+}  // namespace
+
+Structure analyse(const ir::Program& program, const ir::MuGraph& graph, const ScaledDims& dims,
+                  const UnitMap& units, std::uint64_t seed, std::uint32_t prime_a,
+                  std::uint32_t prime_b) {
+  FormalDomain domain(program.signature, units, seed, prime_a, prime_b);
+  const auto inputs = formal_inputs(program.signature, dims, units, domain);
+  Structure out;
+  const auto expected = ir::evaluate(program, dims.extents, domain, inputs);
+  out.program_calls = domain.take_calls();
+  const auto actual = ir::evaluate(graph, dims.extents, dims.partition, domain, inputs);
+  out.graph_calls = domain.take_calls();
+  out.classes = domain.classes();
+  const UnitSet targets = choose_targets(out.classes, units);
+  const Draws draws = count_draws(out.classes, targets, units.count());
+  out.draw_limit = draws.limit;
+  bound_elements(expected, actual, targets, draws, out);
+
+  const auto calls = static_cast<double>(out.program_calls.size() + out.graph_calls.size());
+  const double prime = static_cast<double>(std::min(prime_a, prime_b));
+  out.log2_collision = std::log2((calls + 1) * static_cast<double>(out.classes.size() + 1)) +
+                       4 * std::log2(2 * domain.largest_radicand_degree() / prime);
+  if (domain.too_many_roots()) out.problem = "more than 64 distinct square roots";
+  for (const RootClass& c : out.classes)
+    if (c.target < 0) out.problem = "a square root of a constant that is no square in the field";
+  return out;
+}
+
+}  // namespace tenon::verifier

@@ -1,0 +1,346 @@
+// Bounded proof: Z3 looks for inputs at small dims on which program and µGraph differ.
+#include <fmt/format.h>
+
+#include <chrono>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <random>
+
+#include "ir/error.h"
+#include "verifier/replay.h"
+#include "verifier/units.h"
+#include "verifier/values_json.h"
+#include "verifier/verifier.h"
+#include "verifier/z3_state.h"
+
+namespace tenon::verifier {
+
+namespace {
+
+using Terms = ir::Values<Z3Domain::Scalar>;
+
+constexpr double kMaxWork = 2e5;    // scalar operations of both evaluations
+constexpr int kPinnings = 4;        // choices of concrete inputs tried before the open query
+constexpr int kPinningTime = 4;     // … each with at most this fraction of the time left
+
+// Decimal approximation of a model's value, which may be an algebraic number.
+std::optional<double> model_value(const z3::model& model, const z3::expr& symbol) {
+  z3::expr v = model.eval(symbol, true);
+  if (v.is_algebraic()) v = v.algebraic_lower(60);
+  if (!v.is_numeral()) return std::nullopt;
+  try {
+    return std::stod(v.numerator().get_decimal_string(0)) / std::stod(v.denominator().get_decimal_string(0));
+  } catch (const std::exception&) {
+    return std::nullopt;
+  }
+}
+
+class Z3Check {
+ public:
+  Z3Check(const ir::Program& program, const ir::MuGraph& graph, const ScaledDims& dims,
+          const Z3Options& options)
+      : program_(program), graph_(graph), dims_(dims), options_(options), state_(options), domain_(state_) {}
+
+  // Every way in which Z3 can fail becomes a verdict.
+  void run(Evidence& evidence) {
+    Z3Watchdog watchdog(state_.context, state_.deadline, state_.memory_mb);
+    try {
+      decide(evidence);
+    } catch (const Z3Limit& e) {
+      stopped(evidence, e.timeout() ? Z3Stop::kTime : Z3Stop::kMemory, e.what());
+    } catch (const z3::exception& e) {
+      stopped(evidence, watchdog.stopped(), e.msg());
+    } catch (const ir::Undefined& e) {
+      stopped(evidence, Z3Stop::kNone, e.what());
+    }
+  }
+
+
+  std::string figures() const {
+    nlohmann::json out{{"dims", nlohmann::json::parse(extents_json(program_.signature, dims_.extents))},
+                       {"partition", nlohmann::json::parse(partition_json(program_.signature, dims_.partition))},
+                       {"variables", variables_.size()},
+                       {"atoms", state_.atoms.size()},
+                       {"obligations", obligations_},
+                       {"outputs", equalities_},
+                       {"decided_by", decided_by_},
+                       {"timeout_ms", options_.timeout_ms},
+                       {"memory_mb", options_.memory_mb},
+                       {"solver", Z3_get_full_version()},
+                       {"casts", "invisible"}};
+    return out.dump();
+  }
+
+ private:
+  void decide(Evidence& evidence) {
+    evaluate();
+    if (unwritten_) return refute_unwritten(evidence);
+    discharge_obligations();
+    if (!options_.dump_file.empty()) dump();
+    if (decided_by_simplification()) return proved(evidence, "simplification");
+    for (int i = 0; i < kPinnings; ++i)
+      if (pinned(i, evidence)) return;
+    open(evidence);
+  }
+
+  void stopped(Evidence& evidence, Z3Stop stop, const std::string& message) {
+    evidence.verdict = stop == Z3Stop::kTime ? Verdict::kTimeout : Verdict::kUnknown;
+    if (stop == Z3Stop::kTime)
+      evidence.reason = fmt::format("Z3 ran past {} ms", options_.timeout_ms);
+    else if (stop == Z3Stop::kMemory)
+      evidence.reason = fmt::format("Z3 used more than {} MB", options_.memory_mb);
+    else
+      evidence.reason = "Z3 gave up: " + message;
+  }
+
+  void evaluate() {
+    const ir::Signature& s = program_.signature;
+    for (const auto& [name, value] : s.attributes) {
+      z3::expr symbol = state_.context.real_const(name.c_str());
+      state_.attributes.emplace(name, symbol);
+      variables_.push_back(symbol);
+    }
+    std::vector<Terms> inputs;
+    for (const ir::ProgramInput& in : s.inputs) {
+      Terms v{in.axes, input_extents(in, dims_.extents), {}};
+      const std::int64_t count = ir::element_count(in.axes, dims_.extents);
+      for (std::int64_t e = 0; e < count; ++e) {
+        v.data.push_back(domain_.variable(fmt::format("{}!{}", in.name, e)));
+        variables_.push_back(state_.term(v.data.back()));
+      }
+      inputs.push_back(std::move(v));
+    }
+    const auto expected = ir::evaluate(program_, dims_.extents, domain_, inputs);
+    state_.in_graph = true;
+    const auto actual = ir::evaluate(graph_, dims_.extents, dims_.partition, domain_, inputs);
+    for (std::size_t o = 0; o < expected.size(); ++o)
+      for (std::size_t e = 0; e < expected[o].data.size(); ++e) {
+        if (actual[o].data[e].id < 0) {
+          unwritten_ = true;
+          continue;
+        }
+        ++equalities_;
+        differences_.push_back(state_.term(expected[o].data[e]) != state_.term(actual[o].data[e]));
+      }
+  }
+
+  void refute_unwritten(Evidence& evidence) {
+    decided_by_ = "evaluation";
+    if (confirm(random_reals(program_.signature, dims_.extents, 1), evidence)) return;
+    evidence.verdict = Verdict::kUnknown;
+    evidence.reason = "an element of an output is never written, yet float64 agrees";
+  }
+
+  // Shows, one by one, that what the µGraph divides by or takes roots of is in order wherever
+  // the program is defined; what cannot be shown stays part of the claim.
+  void discharge_obligations() {
+    std::vector<z3::expr> open;
+    for (const Z3Atom& a : state_.atoms) {
+      if (!a.obligation) continue;
+      ++obligations_;
+      z3::solver solver(state_.context, "QF_NRA");
+      limit(solver, std::min(1000, state_.remaining_ms()));
+      for (const auto& [name, symbol] : state_.attributes) solver.add(symbol > state_.context.real_val(0));
+      for (const Z3Atom& b : state_.atoms)
+        if (!b.obligation && z3::eq(b.argument, a.argument)) solver.add(state_.condition(b));
+      solver.add(!state_.condition(a));
+      if (check(solver) != z3::unsat) open.push_back(!state_.condition(a));
+    }
+    for (const z3::expr& e : open) violations_.push_back(e);
+    for (const z3::expr& e : differences_) violations_.push_back(e);
+  }
+
+  z3::expr violation() {
+    z3::expr_vector v(state_.context);
+    for (const z3::expr& e : violations_) v.push_back(e);
+    return z3::mk_or(v);
+  }
+
+  void limit(z3::solver& solver, int milliseconds) {
+    z3::params p(state_.context);
+    p.set("timeout", static_cast<unsigned>(std::max(1, milliseconds)));
+    solver.set(p);
+  }
+
+  z3::check_result check(z3::solver& solver) {
+    state_.check_limits();
+    z3::check_result r = solver.check();
+    if (r == z3::unknown) unknown_ = solver.reason_unknown();
+    state_.check_limits();
+    return r;
+  }
+
+  // Substitution of defined atoms between two passes to sum-of-monomials form: where both
+  // sides are one polynomial, every disjunct becomes false here.
+  z3::tactic normalization() {
+    z3::tactic som = z3::with(z3::tactic(state_.context, "simplify"), state_.normal_form_params());
+    return som & z3::tactic(state_.context, "solve-eqs") & som;
+  }
+
+  bool decided_by_simplification() {
+    state_.check_limits();
+    z3::goal goal(state_.context);
+    z3::expr_vector assumptions = state_.assumptions();
+    for (unsigned i = 0; i < assumptions.size(); ++i) goal.add(assumptions[static_cast<int>(i)]);
+    goal.add(violation());
+    z3::apply_result result = normalization()(goal);
+    return result.size() == 1 && result[0].is_decided_unsat();
+  }
+
+  void proved(Evidence& evidence, const std::string& by) {
+    decided_by_ = by;
+    evidence.verdict = Verdict::kProved;
+    evidence.reason = fmt::format("no inputs over the reals at {} on which they differ",
+                                  extents_json(program_.signature, dims_.extents));
+  }
+
+  // Small concrete inputs; only the square roots are left to Z3. True once the verdict is known.
+  bool pinned(int attempt, Evidence& evidence) {
+    std::mt19937_64 random(static_cast<std::uint64_t>(attempt) + 1);
+    RealInputs inputs;
+    z3::expr_vector equal(state_.context);
+    std::size_t v = 0;
+    for (const auto& [name, value] : program_.signature.attributes) {
+      const int number = 1 + static_cast<int>(random() % 7);
+      inputs.attributes[name] = number / 4.0;
+      equal.push_back(variables_[v++] == state_.context.real_val(number, 4));
+    }
+    for (const ir::ProgramInput& in : program_.signature.inputs) {
+      RealValues value{in.axes, input_extents(in, dims_.extents), {}};
+      const std::int64_t count = ir::element_count(in.axes, dims_.extents);
+      for (std::int64_t e = 0; e < count; ++e) {
+        const int magnitude = 1 + static_cast<int>(random() % 5);
+        const int number = random() % 2 ? magnitude : -magnitude;
+        value.data.push_back(number);
+        equal.push_back(variables_[v++] == state_.context.real_val(number));
+      }
+      inputs.values.push_back(std::move(value));
+    }
+    z3::solver solver = tactic_solver();
+    limit(solver, std::max(1, state_.remaining_ms() / kPinningTime));
+    add_query(solver);
+    for (unsigned i = 0; i < equal.size(); ++i) solver.add(equal[static_cast<int>(i)]);
+    if (check(solver) != z3::sat) return false;
+    decided_by_ = "pinned inputs";
+    return confirm(inputs, evidence);
+  }
+
+  void open(Evidence& evidence) {
+    z3::solver solver = tactic_solver();
+    limit(solver, state_.remaining_ms());
+    add_query(solver);
+    const z3::check_result result = check(solver);
+    if (result == z3::unsat) return proved(evidence, "solver");
+    // The solver's own limit is all of the time that was left.
+    const bool out_of_time = unknown_ == "timeout" || unknown_ == "canceled";
+    if (result == z3::unknown)
+      return stopped(evidence, out_of_time ? Z3Stop::kTime : Z3Stop::kNone, unknown_);
+    evidence.verdict = Verdict::kUnknown;
+    decided_by_ = "solver";
+    if (!confirm(model_inputs(solver.get_model()), evidence))
+      evidence.reason = "Z3's counterexample does not differ in float64";
+  }
+
+  z3::solver tactic_solver() {
+    z3::tactic finish = z3::tactic(state_.context, "qfnra");
+    return (normalization() & finish).mk_solver();
+  }
+
+  void add_query(z3::solver& solver) {
+    z3::expr_vector assumptions = state_.assumptions();
+    for (unsigned i = 0; i < assumptions.size(); ++i) solver.add(assumptions[static_cast<int>(i)]);
+    solver.add(violation());
+  }
+
+  RealInputs model_inputs(const z3::model& model) {
+    RealInputs inputs;
+    std::size_t v = 0;
+    auto next = [&] { return model_value(model, variables_[v++]).value_or(std::nan("")); };
+    for (const auto& [name, value] : program_.signature.attributes) inputs.attributes[name] = next();
+    for (const ir::ProgramInput& in : program_.signature.inputs) {
+      RealValues value{in.axes, input_extents(in, dims_.extents), {}};
+      const std::int64_t count = ir::element_count(in.axes, dims_.extents);
+      for (std::int64_t e = 0; e < count; ++e) value.data.push_back(next());
+      inputs.values.push_back(std::move(value));
+    }
+    return inputs;
+  }
+
+  // Replays inputs in float64; sets the verdict when the difference is real.
+  bool confirm(const RealInputs& inputs, Evidence& evidence) {
+    const Replay r = replay(program_, graph_, dims_, inputs);
+    if (!r.comparable || !r.difference.found()) return false;
+    evidence.verdict = Verdict::kRefuted;
+    evidence.reason = "the results differ at " +
+                      element_name(program_.signature, dims_.extents, r.difference) +
+                      ", as float64 confirms";
+    evidence.counterexample = counterexample_json(program_.signature, dims_, inputs, r);
+    return true;
+  }
+
+  void dump() {
+    z3::solver solver(state_.context);
+    add_query(solver);
+    std::ofstream file(options_.dump_file);
+    file << "; " << program_.signature.program << " and a µGraph at "
+         << extents_json(program_.signature, dims_.extents) << "\n"
+         << solver.to_smt2() << "\n";
+    if (!file) throw UserError("file", options_.dump_file, "a path that can be written");
+  }
+
+  const ir::Program& program_;
+  const ir::MuGraph& graph_;
+  const ScaledDims& dims_;
+  const Z3Options& options_;
+  Z3State state_;
+  Z3Domain domain_;
+  std::vector<z3::expr> variables_;  // attributes in name order, then inputs in order
+  std::vector<z3::expr> differences_, violations_;
+  bool unwritten_ = false;
+  int obligations_ = 0, equalities_ = 0;
+  std::string unknown_, decided_by_;
+};
+
+void guarded_check(const ir::Program& program, const ir::MuGraph& graph, const Z3Options& options,
+                   Evidence& evidence) {
+  const std::string mismatch = signature_mismatch(program.signature, graph.signature);
+  if (!mismatch.empty()) {
+    evidence.verdict = Verdict::kUnsupported;
+    evidence.reason = mismatch;
+    return;
+  }
+  ir::validate(graph);
+  const std::optional<ScaledDims> dims = smallest_dims(dim_uses(graph));
+  if (!dims || !(work(program, *dims) + work(graph, *dims) <= kMaxWork)) {
+    evidence.reason = "the µGraph is too large to be proved at dims that keep its structure";
+    return;
+  }
+  Z3Check check(program, graph, *dims, options);
+  check.run(evidence);
+  evidence.figures = check.figures();
+}
+
+}  // namespace
+
+Evidence z3_check(const ir::Program& program, const ir::MuGraph& graph, const Z3Options& options) {
+  const auto start = std::chrono::steady_clock::now();
+  Evidence evidence;
+  evidence.method = "z3";
+  try {
+    guarded_check(program, graph, options, evidence);
+  } catch (const ir::Unsupported& e) {
+    evidence.verdict = Verdict::kUnsupported;
+    evidence.reason = e.what();
+  } catch (const UserError& e) {
+    evidence.verdict = Verdict::kUnsupported;
+    evidence.reason = e.what();
+  } catch (const std::bad_alloc&) {
+    evidence.verdict = Verdict::kUnknown;
+    evidence.reason = "out of memory";
+  }
+  evidence.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return evidence;
+}
+
+}  // namespace tenon::verifier

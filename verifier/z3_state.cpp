@@ -1,0 +1,136 @@
+#include "verifier/z3_state.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace tenon::verifier {
+
+bool exceeds_memory(int memory_mb) {
+  return Z3_get_estimated_alloc_size() > (static_cast<std::uint64_t>(memory_mb) << 20);
+}
+
+Z3Watchdog::Z3Watchdog(z3::context& context, std::chrono::steady_clock::time_point deadline,
+                       int memory_mb)
+    : thread_([this, &context, deadline, memory_mb] { watch(context, deadline, memory_mb); }) {}
+
+void Z3Watchdog::watch(z3::context& context, std::chrono::steady_clock::time_point deadline,
+                       int memory_mb) {
+  constexpr std::chrono::milliseconds kPoll(10);
+  std::unique_lock<std::mutex> lock(mutex_);
+  while (!done_) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now >= deadline) stopped_ = Z3Stop::kTime;
+    if (exceeds_memory(memory_mb)) stopped_ = Z3Stop::kMemory;
+    // Again and again: an interrupt between two calls of Z3 is lost.
+    if (stopped_ != Z3Stop::kNone) context.interrupt();
+    wake_.wait_until(lock, stopped_ == Z3Stop::kNone ? std::min(deadline, now + kPoll) : now + kPoll);
+  }
+}
+
+Z3Watchdog::~Z3Watchdog() {
+  {
+    std::lock_guard<std::mutex> lock(mutex_);
+    done_ = true;
+  }
+  wake_.notify_one();
+  thread_.join();
+}
+
+Z3State::Z3State(const Z3Options& options)
+    : deadline(std::chrono::steady_clock::now() + std::chrono::milliseconds(options.timeout_ms)),
+      memory_mb(options.memory_mb) {}
+
+Z3Domain::Scalar Z3State::keep(z3::expr e) {
+  terms.push_back(std::move(e));
+  return {static_cast<std::int32_t>(terms.size()) - 1};
+}
+
+// Polynomials as sorted sums of monomials, so that equal ones are the same term.
+z3::params Z3State::normal_form_params() {
+  z3::params p(context);
+  p.set("som", true);
+  p.set("som_blowup", 1U << 30);
+  p.set("sort_sums", true);
+  p.set("flat", true);
+  return p;
+}
+
+z3::expr Z3State::normal_form(const z3::expr& e) {
+  check_limits();
+  return e.simplify(normal_form_params());
+}
+
+z3::expr Z3State::atom(AtomKind kind, const z3::expr& argument) {
+  const auto key = std::make_pair(kind, Z3_get_ast_id(context, argument));
+  auto it = index_.find(key);
+  if (it != index_.end()) return atoms[it->second].symbol;
+  const char* prefix = kind == AtomKind::kSqrt ? "sqrt" : kind == AtomKind::kRsqrt ? "rsqrt" : "recip";
+  z3::expr symbol = context.real_const(fmt::format("{}!{}", prefix, atoms.size()).c_str());
+  index_[key] = atoms.size();
+  atoms.push_back({kind, argument, symbol, in_graph});
+  return symbol;
+}
+
+const Z3Atom* Z3State::atom_of(const z3::expr& e) const {
+  for (const Z3Atom& a : atoms)
+    if (z3::eq(a.symbol, e)) return &a;
+  return nullptr;
+}
+
+int Z3State::remaining_ms() const {
+  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  return static_cast<int>(std::max<std::int64_t>(0, left.count()));
+}
+
+void Z3State::check_limits() const {
+  if (std::chrono::steady_clock::now() >= deadline)
+    throw Z3Limit(true, "the time limit was reached");
+  if (exceeds_memory(memory_mb)) throw Z3Limit(false, "the memory limit was reached");
+}
+
+z3::expr Z3State::condition(const Z3Atom& a) {
+  z3::expr zero = context.real_val(0);
+  if (a.kind == AtomKind::kSqrt) return a.argument >= zero;
+  if (a.kind == AtomKind::kRsqrt) return a.argument > zero;
+  return a.argument != zero;
+}
+
+z3::expr Z3State::definition(const Z3Atom& a) {
+  z3::expr zero = context.real_val(0), one = context.real_val(1);
+  if (a.kind == AtomKind::kSqrt) return a.symbol >= zero && a.symbol * a.symbol == a.argument;
+  if (a.kind == AtomKind::kRsqrt) return a.symbol > zero && a.symbol * a.symbol * a.argument == one;
+  return a.symbol * a.argument == one;
+}
+
+z3::expr_vector Z3State::assumptions() {
+  z3::expr_vector out(context);
+  for (const auto& [name, symbol] : attributes) out.push_back(symbol > context.real_val(0));
+  for (const Z3Atom& a : atoms) {
+    if (a.obligation)
+      out.push_back(z3::implies(condition(a), definition(a)));
+    else
+      out.push_back(condition(a) && definition(a));
+  }
+  // Atoms of one argument determine each other; said in a form that can be substituted.
+  for (const Z3Atom& a : atoms) {
+    if (a.kind != AtomKind::kRsqrt) continue;
+    for (const Z3Atom& b : atoms) {
+      if (!z3::eq(a.argument, b.argument)) continue;
+      if (b.kind == AtomKind::kReciprocal)
+        out.push_back(z3::implies(condition(a), b.symbol == a.symbol * a.symbol));
+      if (b.kind == AtomKind::kSqrt)
+        out.push_back(z3::implies(condition(a), b.symbol * a.symbol == context.real_val(1)));
+    }
+  }
+  return out;
+}
+
+z3::expr_vector Z3State::undefined() {
+  z3::expr_vector out(context);
+  for (const Z3Atom& a : atoms)
+    if (a.obligation) out.push_back(!condition(a));
+  return out;
+}
+
+}  // namespace tenon::verifier

@@ -1,0 +1,86 @@
+// One Z3 context and the terms made in it. Private to the z3_*.cpp files.
+#pragma once
+
+#include <z3++.h>
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "verifier/verifier.h"
+#include "verifier/z3_domain.h"
+
+namespace tenon::verifier {
+
+enum class Z3Stop : std::uint8_t { kNone, kTime, kMemory };
+
+// Watches time and memory from a thread of its own and interrupts the context when one runs
+// out; joined on destruction. Memory is what Z3 has allocated in the whole process.
+class Z3Watchdog {
+ public:
+  Z3Watchdog(z3::context& context, std::chrono::steady_clock::time_point deadline, int memory_mb);
+  ~Z3Watchdog();
+  Z3Watchdog(const Z3Watchdog&) = delete;
+  Z3Watchdog& operator=(const Z3Watchdog&) = delete;
+  Z3Stop stopped() const { return stopped_; }
+
+ private:
+  void watch(z3::context& context, std::chrono::steady_clock::time_point deadline, int memory_mb);
+  std::mutex mutex_;
+  std::condition_variable wake_;
+  bool done_ = false;
+  std::atomic<Z3Stop> stopped_ = Z3Stop::kNone;
+  std::thread thread_;
+};
+
+enum class AtomKind : std::uint8_t { kSqrt, kRsqrt, kReciprocal };
+
+struct Z3Atom {
+  AtomKind kind;
+  z3::expr argument;  // normal form
+  z3::expr symbol;
+  bool obligation;    // made by the µGraph: that it is defined has to be shown
+};
+
+struct Z3State {
+  explicit Z3State(const Z3Options& options);
+
+  z3::context context;
+  std::chrono::steady_clock::time_point deadline;
+  int memory_mb;
+  std::vector<z3::expr> terms;
+  std::map<std::string, z3::expr> attributes;
+  std::vector<Z3Atom> atoms;
+  bool in_graph = false;  // the µGraph is being evaluated, not the program
+
+  z3::expr term(Z3Domain::Scalar s) const { return terms[static_cast<std::size_t>(s.id)]; }
+  Z3Domain::Scalar keep(z3::expr e);
+  z3::params normal_form_params();
+  z3::expr normal_form(const z3::expr& e);
+  // The symbol of an atom of `argument` (a normal form), made if it is new.
+  z3::expr atom(AtomKind kind, const z3::expr& argument);
+  // The atom whose symbol is `e`, or null.
+  const Z3Atom* atom_of(const z3::expr& e) const;
+  void check_limits() const;
+  int remaining_ms() const;
+
+  // That the atom's operator has a value, and what that value satisfies.
+  z3::expr condition(const Z3Atom& a);
+  z3::expr definition(const Z3Atom& a);
+  // Attributes are positive; the program's atoms are defined; the µGraph's are where they can be.
+  z3::expr_vector assumptions();
+  // Some operator of the µGraph is undefined where all of the program's are defined.
+  z3::expr_vector undefined();
+
+ private:
+  std::map<std::pair<AtomKind, unsigned>, std::size_t> index_;  // by kind and AST id of the argument
+};
+
+bool exceeds_memory(int memory_mb);
+
+}  // namespace tenon::verifier
