@@ -55,10 +55,10 @@ void choose_best(Session& session) {
       second = &c;
     }
   }
-  if (session.report.stop_reason.empty()) session.report.stop_reason = "exhausted";
+  std::string& reason = session.report.stop_reason;
+  reason = session.stop.stop_requested() ? "interrupted" : session.cut_off ? "budget" : "exhausted";
   if (best == nullptr) {
-    session.report.stop_reason =
-        session.report.stop_reason == "exhausted" ? "no candidate" : session.report.stop_reason;
+    if (reason == "exhausted") reason = "no candidate";
     return;
   }
   const GraphState& graph = session.graphs[best->graph];

@@ -19,14 +19,10 @@ void step(Session& session, const char* name, void (*body)(Session&)) {
 
 }  // namespace
 
-bool Session::should_stop() {
-  if (stop.stop_requested())
-    report.stop_reason = "interrupted";
-  else if (left() <= 0)
-    report.stop_reason = "budget";
-  else
-    return false;
-  return true;
+bool Session::may_go_on(double deadline) {
+  if (!stop.stop_requested() && elapsed() < deadline) return true;
+  cut_off = true;
+  return false;
 }
 
 Report optimize(const Options& options, Progress& progress, std::stop_token stop) {

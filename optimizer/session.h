@@ -71,8 +71,10 @@ struct Session {
   double elapsed() const { return seconds_since(start); }
   double left() const { return options.budget_seconds - elapsed(); }
   bool executes() const { return device->info().executes; }
-  // Is it time to end? Sets the stop reason.
-  bool should_stop();
+  // Should the step go on with more candidates? Not when the user interrupts or `deadline` (in
+  // seconds since the start) has passed; then something is cut off, and the report says why.
+  bool may_go_on(double deadline);
+  bool cut_off = false;
 };
 
 // The steps, in the order in which optimize() takes them.

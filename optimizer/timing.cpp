@@ -15,6 +15,7 @@ namespace {
 
 constexpr std::size_t kBatch = 12;     // candidates interleaved and loaded at once
 constexpr std::size_t kFinalists = 6;  // measured by the full protocol
+constexpr double kNever = 1e300;       // a deadline that does not pass
 
 // Candidates still in the race, fastest first; those without a time keep their order behind.
 std::vector<std::size_t> running(const Session& session) {
@@ -86,15 +87,13 @@ void screen_candidates(Session& session) {
   for (int samples = 3; !field.empty(); samples *= 3) {
     protocol.samples = samples;
     for (std::size_t at = 0; at < field.size(); at += kBatch) {
-      if (session.stop.stop_requested() || (at > 0 && session.elapsed() > deadline)) break;
-      time_batch(session,
-                 {field.begin() + static_cast<std::ptrdiff_t>(at),
-                  field.begin() + static_cast<std::ptrdiff_t>(std::min(at + kBatch, field.size()))},
-                 protocol);
+      // The first batch is always timed, unless the user interrupts.
+      if (!session.may_go_on(at == 0 && samples == 3 ? kNever : deadline)) break;
+      auto first = field.begin() + static_cast<std::ptrdiff_t>(at);
+      auto last = field.begin() + static_cast<std::ptrdiff_t>(std::min(at + kBatch, field.size()));
+      time_batch(session, {first, last}, protocol);
     }
-    if (field.size() <= 2 * kFinalists || session.elapsed() > deadline ||
-        session.stop.stop_requested())
-      break;
+    if (field.size() <= 2 * kFinalists || !session.may_go_on(deadline)) break;
     field = best_and_reference(session, std::max(2 * kFinalists, field.size() / 3));
   }
   for (const CandidateState& c : session.candidates) session.report.search.measured += c.timed;
@@ -112,7 +111,9 @@ void accept_candidates(Session& session) {
     if (!candidate.timed) break;
     bool reference = is_reference(session, i);
     if (accepted >= kFinalists && (reference_tried || !reference)) continue;
-    if (accepted > 0 && reference_tried && session.should_stop()) break;
+    if (accepted > 0 &&
+        !session.may_go_on(reference_tried ? session.options.budget_seconds : kNever))
+      break;
     candidate.numeric = session.runner->accept(candidate.runnable(), session.options.seed);
     candidate.has_numeric = true;
     reference_tried = reference_tried || reference;

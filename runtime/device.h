@@ -52,6 +52,9 @@ class Executable {
   // `dependent` = false suppresses dependent launch for this call.
   virtual void launch(const void* const* inputs, void* const* outputs, std::int64_t m,
                       StreamHandle stream, bool dependent = true) = 0;
+  // Another binding of the same plan, to be prepared with other weights: code is shared, and so
+  // is workspace, which belongs to streams (launches of both on one stream are ordered).
+  virtual std::unique_ptr<Executable> replicate() const = 0;
 };
 
 class Device {

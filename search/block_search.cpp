@@ -98,9 +98,6 @@ void BlockSearch::find_useful() {
   ClassId last = space_.classes().empty() ? 0 : space_.classes().back();
   std::vector<bool> derivable(slot(last, Tile::kDone) + 1, false);
   for (const Load& load : loads_) derivable[slot(load.cls, load.tile)] = true;
-  struct Edge {
-    std::size_t a, b, result;  // b == a for one operand
-  };
   std::vector<Edge> edges;
   std::set<std::tuple<std::size_t, Tile, Tile>> seen;
   for (bool changed = true; changed;) {
@@ -147,6 +144,56 @@ void BlockSearch::find_useful() {
   std::erase_if(loads_, [&](const Load& load) {
     return rules_.on(RuleId::kExpression) && !used[slot(load.cls, load.tile)];
   });
+  for (const Edge& e : edges)
+    if (distance_[e.result] >= 0) edges_.push_back(e);
+  find_joins(distance_.size());
+}
+
+// May one kernel store both? Intermediates have one shape; and beside all outputs of the
+// program no intermediate is wanted.
+bool BlockSearch::stored_together(ClassId a, ClassId b) const {
+  if (a == b || !is_goal(a) || !is_goal(b)) return false;
+  int outputs = space_.is_output(a) + space_.is_output(b);
+  if (outputs == 2) return true;
+  if (outputs == 1) return space_.outputs().size() > 1;
+  return space_.at(a).dims == space_.at(b).dims;
+}
+
+void BlockSearch::find_joins(std::size_t slots) {
+  // from[u][v]: v can be made from u, or is u.
+  std::vector<std::vector<bool>> from(slots, std::vector<bool>(slots, false));
+  std::vector<bool> computed(slots, false);
+  for (std::size_t u = 0; u < slots; ++u) from[u][u] = true;
+  for (const Edge& e : edges_) computed[e.result] = true;
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Edge& e : edges_)
+      for (std::size_t u = 0; u < slots; ++u)
+        if ((from[u][e.a] || from[u][e.b]) && !from[u][e.result]) {
+          from[u][e.result] = true;
+          changed = true;
+        }
+  }
+  compatible_.assign(slots, std::vector<bool>(slots, false));
+  has_late_use_.assign(slots, false);
+  auto join = [&](std::size_t a, std::size_t b) {
+    for (std::size_t u = 0; u < slots; ++u) {
+      if (!from[u][a]) continue;
+      for (std::size_t v = 0; v < slots; ++v)
+        if (from[v][b]) compatible_[u][v] = compatible_[v][u] = true;
+    }
+  };
+  std::set<std::pair<std::size_t, std::size_t>> joined;
+  for (const Edge& e : edges_) {
+    if (e.a == e.b) continue;
+    if (computed[e.b]) has_late_use_[e.a] = true;
+    if (computed[e.a]) has_late_use_[e.b] = true;
+    if (joined.insert(std::minmax(e.a, e.b)).second) join(e.a, e.b);
+  }
+  auto at = [](std::size_t s) { return static_cast<ClassId>(s / kTileCount); };
+  for (std::size_t a = 0; a < slots; ++a)
+    for (std::size_t b = 0; b < a; ++b)
+      if (distance_[a] == 0 && distance_[b] == 0 && stored_together(at(a), at(b))) join(a, b);
 }
 
 // One depth-first walk: the kernel so far, and what it found.
@@ -309,6 +356,27 @@ struct BlockSearch::Walk {
     return false;
   }
 
+  // Can the values that nothing uses yet still come together? `last` is where the canonical
+  // order stands.
+  bool ends_meet(const Place& last) {
+    if (!s.rules_.on(RuleId::kEnds) || !s.rules_.on(RuleId::kExpression)) return true;
+    int newest = static_cast<int>(values.size()) - 1;
+    for (int v = loads; v <= newest; ++v) {
+      if (uses[static_cast<std::size_t>(v)] > 0) continue;
+      std::size_t sv = slot(value(v).cls, value(v).tile);
+      bool late = v < last.hi && s.rules_.on(RuleId::kOrder);
+      bool stuck = late && !s.has_late_use_[sv] && !s.is_goal(value(v).cls);
+      for (int u = loads; u < v && !stuck; ++u)
+        stuck = uses[static_cast<std::size_t>(u)] == 0 &&
+                !s.compatible_[slot(value(u).cls, value(u).tile)][sv];
+      if (stuck) {
+        out.pruned.add(RuleId::kEnds);
+        return false;
+      }
+    }
+    return true;
+  }
+
   void explore(const Place& last) {
     if (s.stop_()) return;
     ++out.visited;
@@ -325,7 +393,7 @@ struct BlockSearch::Walk {
 
   void descend(const Candidate& c) {
     push(c.op);
-    if (within_bounds()) explore(c.place);
+    if (ends_meet(c.place) && within_bounds()) explore(c.place);
     pop();
   }
 
@@ -380,6 +448,9 @@ struct BlockSearch::Walk {
       shape = e.dims;
     }
     if (intermediates > s.bounds_.max_intermediates) return;
+    // Beside all outputs of the program no intermediate is wanted.
+    std::size_t outputs = stores.size() - static_cast<std::size_t>(intermediates);
+    if (intermediates > 0 && outputs == s.space_.outputs().size()) return;
     if (s.frame_.grid_dims() & ~along) return;
     std::sort(stores.begin(), stores.end(), [&](int x, int y) {
       return value(x).cls < value(y).cls;

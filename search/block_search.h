@@ -44,6 +44,8 @@ class BlockSearch {
   struct Roots;
   void find_useful();
   void find_roots();
+  void find_joins(std::size_t slots);
+  bool stored_together(ClassId a, ClassId b) const;
   bool useful(ClassId c, Tile t) const;
   int distance(ClassId c, Tile t) const;
   bool is_goal(ClassId c) const;
@@ -56,6 +58,15 @@ class BlockSearch {
   std::vector<Load> loads_;  // all that a kernel may load, literals included
   // By class × tile: operators still needed, at least, until something storable; -1: never.
   std::vector<int> distance_;
+  // An operator between class × tile slots that leads on to something storable.
+  struct Edge {
+    std::size_t a, b, result;  // b == a for one operand
+  };
+  std::vector<Edge> edges_;
+  // By pair of slots: may both be unused in a kernel that can still be finished?
+  std::vector<std::vector<bool>> compatible_;
+  // By slot: has it an operator whose other operand this kernel may compute?
+  std::vector<bool> has_late_use_;
   std::unique_ptr<Roots> roots_;
 };
 

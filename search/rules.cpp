@@ -42,6 +42,15 @@ const std::vector<Rule>& rules() {
        "something storable. A kernel that needs more operators than are left, or a kernel graph "
        "that needs more kernels, cannot be finished within the bound.",
        true},
+      {"ends",
+       "Exact, where the expression and order rules are on. Two values that nothing uses yet must "
+       "flow to one store or to two that a kernel may hold together. In the first case their paths "
+       "join in an operator of two operands, one reached from each: neither can be made from the "
+       "other, since both are there already. If the closure has no such operator and no such pair "
+       "of stores, no finished kernel contains both. Likewise a value that later operators can only "
+       "combine with loads or literals must be used by the next operators or never, because the "
+       "canonical order has passed those operators.",
+       true},
       {"thread",
        "Dominance. Kernels with the same cut, loads, operands of reductions and products, and "
        "stores differ only in how pointwise values in between are spelled. They are one thread "

@@ -17,6 +17,7 @@ enum class RuleId : std::size_t {
   kExpression,
   kMaps,
   kBounds,
+  kEnds,
   // Dominance: each drops µGraphs for which one that is no dearer is kept.
   kThread,
   kGrid,

@@ -16,7 +16,7 @@ namespace gemm_bench {
 //   tm tn st   tile rows, tile columns, stages      co pp        consumers, ping-pong
 //   cm cn sk   cluster along m, along n, split k    ra gr        raster m|n, group
 //   hx hw hy   cache hints n|f|l                    pr           producer registers
-//   pdl        dependent launch                     stats        none|ext|rows|slices|tile
+//   pdl late   dependent launch, late trigger       stats        none|ext|rows|slices|tile
 //   sl         slices                               packed wide  weight layout, wide stores
 //   promo      L2 promotion of the tensor maps, 128|256 (the launcher's)
 //   type       bf16|fp16                            form         rms|layer
@@ -29,7 +29,7 @@ struct Schedule {
         {"cm", "1"},   {"cn", "1"},   {"sk", "1"},  {"ra", "m"},      {"gr", "8"},
         {"hx", "n"},   {"hw", "n"},   {"hy", "n"},  {"pr", "40"},     {"pdl", "0"},
         {"stats", "none"}, {"sl", "8"}, {"packed", "0"}, {"wide", "1"}, {"type", "bf16"},
-        {"form", "rms"},   {"promo", "256"}};
+        {"form", "rms"},   {"promo", "256"}, {"late", "0"}};
     return table;
   }
   std::string text(const std::string& key) const {
@@ -41,7 +41,7 @@ struct Schedule {
   std::string name() const {
     std::string out;
     for (const char* key : {"type", "form", "tm", "tn", "st", "co", "pp", "cm", "cn", "sk", "ra",
-                            "gr", "hx", "hw", "hy", "pr", "stats", "sl", "packed", "wide", "promo", "pdl"}) {
+                            "gr", "hx", "hw", "hy", "pr", "stats", "sl", "packed", "wide", "promo", "pdl", "late"}) {
       const bool always = std::string(key) == "tm" || std::string(key) == "tn" ||
                           std::string(key) == "st" || std::string(key) == "stats";
       if (!always && text(key) == defaults().at(key)) continue;
@@ -65,7 +65,9 @@ struct Schedule {
     if (number("wide")) bytes += co * 4 * 2048;
     bytes += (sk - 1) * blocks * (tn / 8 / sk * 16 + 2 * sums() * 4) * 128 * co;
     if (reads_sums()) bytes += 2 * tm * sums() * 4;
-    return (bytes + 7) / 8 * 8 + 8 * (2 * number("st") + 8);
+    const bool rows = text("stats") == "rows";
+    if (rows) bytes += 9 * 1024;
+    return (bytes + 7) / 8 * 8 + 8 * (2 * number("st") + 8 + (rows ? 9 : 0));
   }
 
   // Why the schedule is not legal for this problem; empty when it is.
@@ -77,7 +79,7 @@ struct Schedule {
     if (co < 1 || co > 3) return "1 to 3 consumers";
     if (number("pp") && co != 2) return "ping-pong has two consumers";
     if (tm % (64 * team())) return "a warpgroup has whole blocks of 64 rows";
-    if (tm / 64 / team() * tn / 2 > 208) return "more than 208 accumulators a thread";
+    if (tm / 64 / team() * tn / 2 > 200) return "more than 200 accumulators a thread";
     if (st < 2) return "at least two stages";
     if (tm % (8 * cn)) return "tile_m is a multiple of 8 cluster_n";
     if (tn % (8 * cm)) return "tile_n is a multiple of 8 cluster_m";
@@ -142,6 +144,7 @@ struct Schedule {
     constant("CacheHint", "kHintY", hint("hy"));
     constant("int", "kProducerRegisters", text("pr"));
     constant("bool", "kDependentLaunch", text("pdl"));
+    constant("bool", "kLateTrigger", text("late"));
     constant("Statistics", "kStatistics", "Statistics::" + statistics.at(text("stats")));
     constant("int", "kSlices", text("sl"));
     constant("bool", "kPackedWeights", text("packed"));

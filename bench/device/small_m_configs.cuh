@@ -164,7 +164,6 @@ inline std::vector<Shape>& shapes() {
           {get<Il<Cfg<8, 8, 512, 256, 3, 1, 0, kRows_>>>()},
           {get<Il<Cfg<8, 8, 256, 128, 6, 2, 6, kRows_, 1, 3, 0, 1, 2>>>()},
           {get<Il<Cfg<8, 8, 256, 128, 6, 2, 6, kBulk, 1, 4, 0, 1, 2>>>()},
-          {get<Il<Cfg<8, 8, 512, 128, 3, 1, 0, kRows_, 2, 1, 0, 1>>>()},
           {get<Cfg<8, 16, 256, 128, 3, 1, 0, kRows_, 1, 1>>()},
           {get<Cfg<8, 16, 256, 64, 6, 1, 0, kRows_>>()},
           {get<Cfg<8, 16, 256, 64, 6>>()},
@@ -211,9 +210,6 @@ inline std::vector<Shape>& shapes() {
           {get<Il<Cfg<16, 16, 256, 128, 3, 1, 0, kBulk, 1, 1>>>()},
           {get<Il<Cfg<16, 8, 256, 128, 6, 2, 6, kBulk, 1, 4>>>()},
           {get<Il<Cfg<16, 16, 256, 128, 3, 1, 0, kAsync, 1, 1>>>()},
-          {get<Il<Cfg<16, 16, 256, 128, 3, 1, 0, kRows_, 1, 1>>>()},
-          {get<Cfg<16, 16, 256, 128, 3, 1, 0, kRows_, 1, 1, 2>>()},
-          {get<Cfg<16, 16, 256, 128, 3, 1, 0, kRows_, 1, 1, 4, 1>>()},
           {get<Il<Cfg<16, 8, 256, 128, 6, 2, 6, kBulk, 1, 4, 0, 1, 2>>>()},
           {get<Il<Cfg<16, 8, 256, 128, 6, 2, 6, kBulk, 1, 3, 0, 1, 2>>>()},
           {get<Il<Cfg<16, 8, 256, 128, 6, 2, 6, kAsync, 1, 3, 0, 1, 2>>>()},
@@ -255,6 +251,9 @@ inline std::vector<Shape>& shapes() {
       std::vector<Entry> wide;
       for (auto& e : sixteen) if (e.variant->cluster == 1) wide.push_back(e);
       for (auto& e : sixteen) if (e.variant->cluster == 1) wide.push_back({e.variant, 132});
+      wide.push_back({get<Il<Cfg<16, 8, 256, 128, 5, 2, 28, kRows_, 1, 2, 0, 1>>>(), 64});
+      wide.push_back({get<Il<Cfg<16, 8, 256, 128, 5, 2, 28, kAsync, 1, 2, 0, 1>>>(), 64});
+      wide.push_back({get<Il<Cfg<16, 8, 256, 128, 5, 2, 28, kBulk, 1, 3, 0, 1, 2>>>(), 64});
       s.push_back({16, 4096, 28672, 56.0, 54.7, wide});
 #endif
     }
@@ -395,7 +394,6 @@ inline std::vector<Shape>& shapes() {
                        {get_multicast<McCfg<48, 14, 2, 4>>()},
                        {get_multicast<McCfg<56, 14, 8, 4>>()},
                        {get<Il<Cfg<32, 8, 256, 128, 5, 2, 6, kBulk, 1, 1, 4, 1>>>()},
-                       {get<Il<Cfg<32, 8, 256, 128, 5, 2, 6, kRows_, 1, 1, 4, 1>>>()},
                        {get<Il<Cfg<32, 8, 128, 128, 4, 4, 12, kBulk, 1, 2, 4, 1>>>(), 28},
                    }});
 #endif

@@ -55,6 +55,10 @@ struct Resolved {
   std::unique_ptr<LibraryProduct> product;
 };
 
+std::size_t bytes_of(const ir::Buffer& buffer, const std::vector<std::int64_t>& extents) {
+  return static_cast<std::size_t>(buffer.elements.evaluate(extents.data())) * ir::size_of(buffer.dtype);
+}
+
 // Sizes in bytes of the parameters of a kernel must be those of the arguments.
 std::size_t argument_bytes(const ir::Arg& arg) {
   switch (arg.kind) {
@@ -67,51 +71,32 @@ std::size_t argument_bytes(const ir::Arg& arg) {
   return 0;
 }
 
-class CudaExecutable final : public Executable {
+// The loaded plan, shared by its bindings: modules, functions, workspace.
+class Code {
  public:
-  CudaExecutable(std::shared_ptr<const Context> context, const DeviceInfo& info, const ir::LaunchPlan& plan,
+  Code(std::shared_ptr<const Context> context, const DeviceInfo& info, const ir::LaunchPlan& plan,
                  const std::vector<std::string>& cubins)
       : context_(std::move(context)), driver_(context_->driver()), plan_(plan) {
     check_fits(info);
     Scope scope(*context_);
     load_modules(cubins);
-    for (const ir::TensorMapSpec& map : plan_.tensor_maps)
-      maps_.push_back(std::make_unique<TensorMapCache>(driver_, map, plan_.buffers[index(map.buffer, plan_.buffers.size())].dtype));
+    for (const ir::TensorMapSpec& map : plan_.tensor_maps) index(map.buffer, plan_.buffers.size());
     for (const ir::Launch& launch : plan_.prepare) prepare_.push_back(resolve(launch));
     for (const ir::Launch& launch : plan_.main) main_.push_back(resolve(launch));
-    allocate();
+    make_workspaces();
   }
 
-  const ir::LaunchPlan& plan() const override { return plan_; }
+  const std::shared_ptr<const Context>& context() const { return context_; }
+  const ir::LaunchPlan& plan() const { return plan_; }
+  const std::vector<Resolved>& prepare() const { return prepare_; }
+  const std::vector<Resolved>& main() const { return main_; }
+  bool uses_library() const { return uses_library_; }
+  // Buffers of the plan that are workspace, in the order of the workspace's sets.
+  const std::vector<std::size_t>& workspace_buffers() const { return workspace_buffers_; }
+  Workspaces& workspaces() const { return *workspaces_; }
 
-  void prepare(const std::vector<const void*>& inputs, StreamHandle stream) override {
-    check_inputs(plan_, inputs);
-    Scope scope(*context_);
-    for (std::size_t i = 0; i < inputs.size(); ++i) bound_parameters_[i] = reinterpret_cast<CUdeviceptr>(inputs[i]);
-    Call call = begin(inputs.data(), nullptr, plan_.dynamic_dim < 0 ? 0 : plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)], stream);
-    for (Resolved& launch : prepare_) run(launch, call, false);
-    fresh_.store(true, std::memory_order_relaxed);
-    bound_.store(true, std::memory_order_release);
-  }
-
-  void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle stream, bool dependent) override {
-    check_launch(plan_, m, bound_.load(std::memory_order_acquire));
-    if (m == 0) return;
-    Scope scope(*context_);
-    Call call = begin(inputs, outputs, m, stream);
-    // What precedes the first launch is the prepare step or unknown: wait for all of it.
-    bool fresh = fresh_.load(std::memory_order_relaxed) && fresh_.exchange(false, std::memory_order_relaxed);
-    for (std::size_t i = 0; i < main_.size(); ++i) run(main_[i], call, dependent && !(fresh && i == 0));
-  }
 
  private:
-  struct Call {
-    CUstream stream;
-    std::int64_t extents[kMaxDims];
-    CUdeviceptr buffers[kMaxBuffers];
-    CUdeviceptr library_workspace;
-  };
-
   static std::size_t index(int i, std::size_t size) {
     if (i < 0 || static_cast<std::size_t>(i) >= size) throw UserError("an index of the plan", std::to_string(i), fmt::format("0 to {}", static_cast<std::int64_t>(size) - 1));
     return static_cast<std::size_t>(i);
@@ -196,24 +181,75 @@ class CudaExecutable final : public Executable {
     }
   }
 
-  void allocate() {
+  void make_workspaces() {
     std::vector<std::int64_t> largest = plan_.extents;
     if (plan_.dynamic_dim >= 0) largest[static_cast<std::size_t>(plan_.dynamic_dim)] = plan_.m_max;
-    std::vector<std::size_t> workspace;
+    std::vector<std::size_t> sizes;
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      const ir::Buffer& buffer = plan_.buffers[i];
-      auto bytes = [&](const std::vector<std::int64_t>& extents) { return static_cast<std::size_t>(buffer.elements.evaluate(extents.data())) * ir::size_of(buffer.dtype); };
-      if (buffer.role == ir::BufferRole::kPrepared) {
-        prepared_.push_back(std::make_unique<CudaMemory>(context_, bytes(plan_.extents)));
-        fixed_[i] = reinterpret_cast<CUdeviceptr>(prepared_.back()->data());
-      } else if (buffer.role == ir::BufferRole::kWorkspace) {
-        workspace_buffers_.push_back(i);
-        workspace.push_back(bytes(largest));
-      }
+      if (plan_.buffers[i].role != ir::BufferRole::kWorkspace) continue;
+      workspace_buffers_.push_back(i);
+      sizes.push_back(bytes_of(plan_.buffers[i], largest));
     }
-    if (uses_library_) workspace.push_back(kLibraryWorkspaceBytes);
-    workspaces_ = std::make_unique<Workspaces>(context_, std::move(workspace));
+    if (uses_library_) sizes.push_back(kLibraryWorkspaceBytes);
+    workspaces_ = std::make_unique<Workspaces>(context_, std::move(sizes));
   }
+
+  std::shared_ptr<const Context> context_;
+  const Driver& driver_;
+  ir::LaunchPlan plan_;
+  std::vector<std::unique_ptr<ModuleHandle>> modules_;
+  std::vector<Resolved> prepare_, main_;
+  std::vector<std::size_t> workspace_buffers_;
+  std::unique_ptr<Workspaces> workspaces_;
+  bool uses_library_ = false;
+};
+
+class CudaExecutable final : public Executable {
+ public:
+  explicit CudaExecutable(std::shared_ptr<const Code> code)
+      : code_(std::move(code)), plan_(code_->plan()), driver_(code_->context()->driver()) {
+    Scope scope(*code_->context());
+    for (const ir::TensorMapSpec& map : plan_.tensor_maps)
+      maps_.push_back(std::make_unique<TensorMapCache>(driver_, map, plan_.buffers[static_cast<std::size_t>(map.buffer)].dtype));
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
+      if (plan_.buffers[i].role != ir::BufferRole::kPrepared) continue;
+      prepared_.push_back(std::make_unique<CudaMemory>(code_->context(), bytes_of(plan_.buffers[i], plan_.extents)));
+      fixed_[i] = reinterpret_cast<CUdeviceptr>(prepared_.back()->data());
+    }
+  }
+
+  const ir::LaunchPlan& plan() const override { return plan_; }
+
+  void prepare(const std::vector<const void*>& inputs, StreamHandle stream) override {
+    check_inputs(plan_, inputs);
+    Scope scope(*code_->context());
+    for (std::size_t i = 0; i < inputs.size(); ++i) bound_parameters_[i] = reinterpret_cast<CUdeviceptr>(inputs[i]);
+    Call call = begin(inputs.data(), nullptr, plan_.dynamic_dim < 0 ? 0 : plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)], stream);
+    for (const Resolved& launch : code_->prepare()) run(launch, call, false);
+    fresh_.store(true, std::memory_order_relaxed);
+    bound_.store(true, std::memory_order_release);
+  }
+
+  void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle stream, bool dependent) override {
+    check_launch(plan_, m, bound_.load(std::memory_order_acquire));
+    if (m == 0) return;
+    Scope scope(*code_->context());
+    Call call = begin(inputs, outputs, m, stream);
+    // What precedes the first launch is the prepare step or unknown: wait for all of it.
+    bool fresh = fresh_.load(std::memory_order_relaxed) && fresh_.exchange(false, std::memory_order_relaxed);
+    const std::vector<Resolved>& main = code_->main();
+    for (std::size_t i = 0; i < main.size(); ++i) run(main[i], call, dependent && !(fresh && i == 0));
+  }
+
+  std::unique_ptr<Executable> replicate() const override { return std::make_unique<CudaExecutable>(code_); }
+
+ private:
+  struct Call {
+    CUstream stream;
+    std::int64_t extents[kMaxDims];
+    CUdeviceptr buffers[kMaxBuffers];
+    CUdeviceptr library_workspace;
+  };
 
   Call begin(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle stream) {
     Call call;
@@ -228,14 +264,15 @@ class CudaExecutable final : public Executable {
     }
     for (std::size_t i = 0; i < out; ++i) call.buffers[in + i] = outputs ? reinterpret_cast<CUdeviceptr>(outputs[i]) : 0;
     call.library_workspace = 0;
-    if (const CUdeviceptr* addresses = workspaces_->of(call.stream)) {
-      for (std::size_t i = 0; i < workspace_buffers_.size(); ++i) call.buffers[workspace_buffers_[i]] = addresses[i];
-      if (uses_library_) call.library_workspace = addresses[workspace_buffers_.size()];
+    if (const CUdeviceptr* addresses = code_->workspaces().of(call.stream)) {
+      const std::vector<std::size_t>& buffers = code_->workspace_buffers();
+      for (std::size_t i = 0; i < buffers.size(); ++i) call.buffers[buffers[i]] = addresses[i];
+      if (code_->uses_library()) call.library_workspace = addresses[buffers.size()];
     }
     return call;
   }
 
-  void run(Resolved& launch, const Call& call, bool dependent) {
+  void run(const Resolved& launch, const Call& call, bool dependent) {
     const ir::Launch& spec = *launch.spec;
     switch (spec.kind) {
       case ir::LaunchKind::kCubin: run_kernel(launch, call, dependent && spec.dependent); return;
@@ -253,7 +290,7 @@ class CudaExecutable final : public Executable {
     }
   }
 
-  void run_kernel(Resolved& launch, const Call& call, bool dependent) {
+  void run_kernel(const Resolved& launch, const Call& call, bool dependent) {
     const ir::Launch& spec = *launch.spec;
     union Value {
       CUdeviceptr address;
@@ -311,16 +348,11 @@ class CudaExecutable final : public Executable {
     if (result != CUDA_SUCCESS) driver_.check(result, "launching kernel " + spec.entry);
   }
 
-  std::shared_ptr<const Context> context_;
+  std::shared_ptr<const Code> code_;
+  const ir::LaunchPlan& plan_;
   const Driver& driver_;
-  ir::LaunchPlan plan_;
-  std::vector<std::unique_ptr<ModuleHandle>> modules_;
   std::vector<std::unique_ptr<TensorMapCache>> maps_;
-  std::vector<Resolved> prepare_, main_;
   std::vector<std::unique_ptr<CudaMemory>> prepared_;
-  std::vector<std::size_t> workspace_buffers_;
-  std::unique_ptr<Workspaces> workspaces_;
-  bool uses_library_ = false;
   CUdeviceptr fixed_[kMaxBuffers] = {};             // prepared buffers
   CUdeviceptr bound_parameters_[kMaxBuffers] = {};  // as given to prepare
   std::atomic<bool> bound_{false};
@@ -331,7 +363,7 @@ class CudaExecutable final : public Executable {
 
 std::unique_ptr<Executable> load_plan(std::shared_ptr<const Context> context, const DeviceInfo& info, const ir::LaunchPlan& plan,
                                       const std::vector<std::string>& cubins) {
-  return std::make_unique<CudaExecutable>(std::move(context), info, plan, cubins);
+  return std::make_unique<CudaExecutable>(std::make_shared<const Code>(std::move(context), info, plan, cubins));
 }
 
 }  // namespace tenon::runtime::cuda

@@ -19,6 +19,9 @@ namespace tenon::runtime::host {
 
 namespace {
 
+// Tensors that are only read share the type of those that are written.
+std::byte* writable(const void* p) { return const_cast<std::byte*>(static_cast<const std::byte*>(p)); }
+
 std::int64_t bytes_of(const ir::Tensor& tensor, const ir::Extents& extents, ir::DType elem) {
   return ir::element_count(tensor.axes, extents) * static_cast<std::int64_t>(ir::size_of(ir::bind(tensor.dtype, elem)));
 }
@@ -30,9 +33,10 @@ struct LaunchMemory {
   ir::Extents extents;
 };
 
-class HostExecutable final : public Executable {
+// The compiled plan, shared by its bindings.
+class Code {
  public:
-  explicit HostExecutable(const ir::LaunchPlan& plan)
+  explicit Code(const ir::LaunchPlan& plan)
       : plan_(plan), graph_(ir::parse_mugraph(plan.mugraph)), domain_(attributes(), plan.dtype) {
     ir::validate(graph_);
     check_fit();
@@ -50,37 +54,23 @@ class HostExecutable final : public Executable {
     for (const ir::Launch& launch : plan_.prepare)
       if (launch.kind != ir::LaunchKind::kHost || launch.entry != "prepare")
         throw UserError("a launch of the plan's prepare step", launch.entry, "the host launch 'prepare'");
-    allocate_prepared();
   }
 
-  const ir::LaunchPlan& plan() const override { return plan_; }
+  const ir::LaunchPlan& plan() const { return plan_; }
+  const ir::MuGraph& graph() const { return graph_; }
 
-  void prepare(const std::vector<const void*>& inputs, StreamHandle) override {
-    check_inputs(plan_, inputs);
-    parameters_.assign(inputs.begin(), inputs.end());
-    if (prepare_) {
-      std::vector<std::byte*> tensors(graph_.tensors.size(), nullptr);
-      for (std::size_t i = 0; i < inputs.size(); ++i) tensors[i] = writable(inputs[i]);
-      for (std::size_t t = 0; t < tensors.size(); ++t)
-        if (prepared_[t].data()) tensors[t] = prepared_[t].data();
-      prepare_->run({&plan_.extents, &domain_, tensors.data()});
-    }
-    bound_.store(true, std::memory_order_release);
+  void prepare(std::byte* const* tensors) const {
+    if (prepare_) prepare_->run({&plan_.extents, &domain_, tensors});
   }
 
-  void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle, bool) override {
-    check_launch(plan_, m, bound_.load(std::memory_order_acquire));
-    if (m == 0) return;
+  void launch(const void* const* inputs, void* const* outputs, const std::vector<AlignedBytes>& prepared, std::int64_t m) const {
     auto memory = launches_.take();
-    bind(*memory, inputs, outputs, m);
+    bind(*memory, inputs, outputs, prepared, m);
     for (int kernel : main_) kernels_[static_cast<std::size_t>(kernel)]->run({&memory->extents, &domain_, memory->tensors.data()});
     launches_.give(std::move(memory));
   }
 
  private:
-  // Tensors that are only read share the type of those that are written.
-  static std::byte* writable(const void* p) { return const_cast<std::byte*>(static_cast<const std::byte*>(p)); }
-
   ir::AttributeValues attributes() const {
     ir::AttributeValues values;
     std::size_t i = 0;
@@ -117,14 +107,8 @@ class HostExecutable final : public Executable {
     }
   }
 
-  void allocate_prepared() {
-    prepared_.resize(graph_.tensors.size());
-    for (std::size_t t = 0; t < graph_.tensors.size(); ++t)
-      if (graph_.tensors[t].kind == ir::TensorKind::kPrepared)
-        prepared_[t].resize(static_cast<std::size_t>(bytes_of(graph_.tensors[t], plan_.extents, plan_.dtype)));
-  }
-
-  void bind(LaunchMemory& memory, const void* const* inputs, void* const* outputs, std::int64_t m) const {
+  void bind(LaunchMemory& memory, const void* const* inputs, void* const* outputs, const std::vector<AlignedBytes>& prepared,
+            std::int64_t m) const {
     memory.extents = plan_.extents;
     if (plan_.dynamic_dim >= 0) memory.extents[static_cast<std::size_t>(plan_.dynamic_dim)] = m;
     memory.tensors.assign(graph_.tensors.size(), nullptr);
@@ -134,8 +118,8 @@ class HostExecutable final : public Executable {
     for (std::size_t i = 0; i < in; ++i) memory.tensors[i] = writable(inputs[i]);
     for (std::size_t i = 0; i < out; ++i) memory.tensors[in + i] = static_cast<std::byte*>(outputs[i]);
     for (std::size_t t = in + out; t < graph_.tensors.size(); ++t) {
-      if (prepared_[t].data()) {
-        memory.tensors[t] = prepared_[t].data();
+      if (prepared[t].data()) {
+        memory.tensors[t] = prepared[t].data();
         continue;
       }
       std::size_t bytes = static_cast<std::size_t>(bytes_of(graph_.tensors[t], memory.extents, plan_.dtype));
@@ -150,14 +134,50 @@ class HostExecutable final : public Executable {
   std::vector<std::unique_ptr<BlockProgram>> kernels_;
   std::unique_ptr<PrepareProgram> prepare_;
   std::vector<int> main_;
+  mutable Pool<LaunchMemory> launches_;
+};
+
+class HostExecutable final : public Executable {
+ public:
+  explicit HostExecutable(std::shared_ptr<const Code> code) : code_(std::move(code)), prepared_(code_->graph().tensors.size()) {
+    for (std::size_t t = 0; t < prepared_.size(); ++t) {
+      const ir::Tensor& tensor = code_->graph().tensors[t];
+      if (tensor.kind == ir::TensorKind::kPrepared)
+        prepared_[t].resize(static_cast<std::size_t>(bytes_of(tensor, plan().extents, plan().dtype)));
+    }
+  }
+
+  const ir::LaunchPlan& plan() const override { return code_->plan(); }
+
+  void prepare(const std::vector<const void*>& inputs, StreamHandle) override {
+    check_inputs(plan(), inputs);
+    parameters_ = inputs;
+    std::vector<std::byte*> tensors(prepared_.size(), nullptr);
+    for (std::size_t i = 0; i < inputs.size(); ++i) tensors[i] = writable(inputs[i]);
+    for (std::size_t t = 0; t < tensors.size(); ++t)
+      if (prepared_[t].data()) tensors[t] = prepared_[t].data();
+    code_->prepare(tensors.data());
+    bound_.store(true, std::memory_order_release);
+  }
+
+  void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle, bool) override {
+    check_launch(plan(), m, bound_.load(std::memory_order_acquire));
+    if (m != 0) code_->launch(inputs, outputs, prepared_, m);
+  }
+
+  std::unique_ptr<Executable> replicate() const override { return std::make_unique<HostExecutable>(code_); }
+
+ private:
+  std::shared_ptr<const Code> code_;
   std::vector<AlignedBytes> prepared_;  // by TensorId
   std::vector<const void*> parameters_;
   std::atomic<bool> bound_{false};
-  Pool<LaunchMemory> launches_;
 };
 
 }  // namespace
 
-std::unique_ptr<Executable> make_executable(const ir::LaunchPlan& plan) { return std::make_unique<HostExecutable>(plan); }
+std::unique_ptr<Executable> make_executable(const ir::LaunchPlan& plan) {
+  return std::make_unique<HostExecutable>(std::make_shared<const Code>(plan));
+}
 
 }  // namespace tenon::runtime::host

@@ -261,14 +261,17 @@ void run_product_parallel(const ProductStep& step, const Context& context) {
   });
 }
 
-// The longest axis along which every written slot extends, so that threads never meet; -1: none.
+// An axis along which every written slot extends, so that threads never meet: the outermost
+// that is long enough to share out, else the longest; -1: none.
 int parallel_axis(const Chain& chain, const Context& context) {
+  constexpr std::int64_t kLong = 64;
   int best = -1;
   for (std::size_t i = 0; i < chain.axes.size(); ++i) {
     bool safe = std::all_of(chain.views.begin(), chain.views.end(), [&](const ChainView& v) { return !v.written || v.axis[i] >= 0; });
     if (!safe) continue;
-    if (best < 0 || context.extents->of(chain.axes[i]) > context.extents->of(chain.axes[static_cast<std::size_t>(best)]))
-      best = static_cast<int>(i);
+    std::int64_t extent = context.extents->of(chain.axes[i]);
+    if (extent >= kLong) return static_cast<int>(i);
+    if (best < 0 || extent > context.extents->of(chain.axes[static_cast<std::size_t>(best)])) best = static_cast<int>(i);
   }
   return best;
 }
@@ -284,8 +287,9 @@ void run_chain_parallel(const Chain& chain, const Context& context) {
   std::int64_t extent = context.extents->of(chain.axes[static_cast<std::size_t>(axis)]);
   std::int64_t all = 1;
   for (const ir::Axis& a : chain.axes) all *= std::max<std::int64_t>(1, context.extents->of(a));
-  // A task of about 32 thousand elements, and at least a cache line of any written row.
-  std::int64_t grain = std::max<std::int64_t>(32, 32768 / std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, extent)));
+  // A task of about 32 thousand elements; along the innermost axis at least a few cache lines.
+  const bool innermost = axis + 1 == static_cast<int>(chain.axes.size());
+  std::int64_t grain = std::max<std::int64_t>(innermost ? kStrip : 1, 32768 / std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, extent)));
   tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, extent, static_cast<std::size_t>(grain)), [&](const auto& r) {
     std::vector<float> scratch(strips);
     ChainRun(chain, context, {axis, r.begin(), r.end()}, scratch.data()).run();

@@ -47,7 +47,9 @@ struct Defaults {
   static constexpr int kProducerRegisters = 40;
 
   // Programmatic dependent launch: W of the first stages is fetched before the wait.
+  // kLateTrigger: the next launch may start when our loads are all issued, not at once.
   static constexpr bool kDependentLaunch = false;
+  static constexpr bool kLateTrigger = false;
 
   static constexpr Statistics kStatistics = Statistics::kNone;
   static constexpr int kSlices = 8;  // kTileSlices: at most so many slices of k

@@ -32,13 +32,15 @@ __device__ __forceinline__ void release_stage(unsigned base, const ClusterPlace<
 }
 
 // Multiplies `steps` stages into `acc`, and sums the slice's on the way while the tensor core
-// works. The last stage is still being read on return; `last` names it.
+// works. The last stage is still being read on return; `last` names it. In ping-pong `other_turn`
+// is told once all is issued.
 template <class P, class Stats>
 __device__ __forceinline__ void multiply_stages(float (&acc)[P::kBlocks][P::kAccumulators],
                                                 float (&sums)[P::kBlocks][P::kSumSlots],
                                                 const ClusterPlace<P>& place, unsigned base,
                                                 int group_row, Ring<P::kStages>& ring, int steps,
-                                                const Slice& slice, int thread, int& last) {
+                                                const Slice& slice, int thread, unsigned other_turn,
+                                                int& last) {
   using Multiply = Wgmma<Element<typename P::T>::kWgmma, P::kTileN>;
   last = ring.stage;
   for (int step = 0; step < steps; ++step) {
@@ -57,6 +59,10 @@ __device__ __forceinline__ void multiply_stages(float (&acc)[P::kBlocks][P::kAcc
       }
     }
     wgmma_commit();
+    if constexpr (P::kPingPong) {
+      // Two steps are queued now: the other warpgroup can start without a gap.
+      if (step == steps - 1 && thread % 32 == 0) mbarrier_arrive(other_turn);
+    }
     if constexpr (P::kSumsInTiles) {
       if (step >= slice.begin && step < slice.end) {
 #pragma unroll
@@ -93,9 +99,11 @@ __device__ __forceinline__ void spread_row_sums(const float (&sums)[P::kBlocks][
 template <class P, class Stats, class Epilogue>
 __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
                                         const typename Epilogue::Args& arguments, char* shared,
-                                        const TileOrder<P>& order, const ClusterPlace<P>& place,
-                                        const KRange& range, int k_steps, int group) {
+                                        int group) {
   using Store = TileStore<P, Epilogue>;
+  const TileOrder<P> order(operands.m, operands.n);
+  const ClusterPlace<P> place = cluster_place<P>();
+  const KRange range = k_range<P>(operands.k, place.k);
   const unsigned base = to_shared(shared);
   const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
   const int group_row = P::kPingPong ? 0 : group * P::kGroupRows;
@@ -122,10 +130,7 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
 #pragma unroll
     for (int b = 0; b < P::kBlocks; ++b) wgmma_pin(acc[b]);
     multiply_stages<P, Stats>(acc, sums, place, base, group_row, ring, range.steps(), slice, thread,
-                              last);
-    if constexpr (P::kPingPong) {
-      if (lane == 0) mbarrier_arrive(base + P::kTurn + 8 * (group ^ 1));
-    }
+                              base + P::kTurn + 8 * (group ^ 1), last);
     if constexpr (P::kSumsInTiles) join_row_pairs<P>(sums);
     wgmma_wait<0>();
 #pragma unroll

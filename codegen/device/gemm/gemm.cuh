@@ -41,6 +41,9 @@ __device__ __forceinline__ void init_barriers(unsigned base) {
   }
   mbarrier_init(base + P::kExchanged, 1);
   store_shared_counter(base + P::kProgress, 0);
+  if constexpr (P::kReadsRows) {
+    for (int i = 0; i < kReaderWarps * kRowSlots; ++i) mbarrier_init(base + P::kRowFull + 8 * i, 1);
+  }
   mbarrier_init_fence();
   if constexpr (P::kSplitK > 1) {
     mbarrier_arrive_expect(base + P::kExchanged, kExchangeArrivingBytes<P>);
@@ -69,30 +72,34 @@ __device__ __forceinline__ void run(const TensorMap& x_map, const TensorMap& w_m
     cluster_wait();
   }
   __syncthreads();
-  if constexpr (P::kDependentLaunch) launch_dependents();
+  if constexpr (P::kDependentLaunch && !P::kLateTrigger) launch_dependents();
 
-  const ClusterPlace<P> place(P::kClusterSize > 1 ? static_cast<int>(cluster_rank()) : 0);
-  const TileOrder<P> order(operands.m, operands.n);
-  const KRange range = k_range<P>(operands.k, place.k);
-  const int k_steps = ceil_div(operands.k, kTileK);
-
+  // Each role works out its own tile order: what they shared would stay in registers, or not fit.
   if (group == 0) {
     if constexpr (P::kMovesRegisters) registers_give_up<P::kProducerRegisters>();
     const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
     if (warp == 0) {
       if (lane == 0) {
-        Producer<P> producer{&x_map,  &w_map,  operands.packed_w, order, place, range, k_steps,
-                             base,    cache_policy<P::kHintX>(),  cache_policy<P::kHintW>()};
+        const ClusterPlace<P> place = cluster_place<P>();
+        Producer<P> producer{&x_map,
+                             &w_map,
+                             operands.packed_w,
+                             TileOrder<P>(operands.m, operands.n),
+                             place,
+                             k_range<P>(operands.k, place.k),
+                             ceil_div(operands.k, kTileK),
+                             base,
+                             cache_policy<P::kHintX>(),
+                             cache_policy<P::kHintW>()};
         producer.run();
       }
     } else if constexpr (P::kReadsSums) {
       if constexpr (P::kDependentLaunch) dependency_wait();
-      read_sums<P, Stats>(operands, shared, order, place.m, range.steps(), warp - 1, lane);
+      read_sums<P, Stats>(operands, shared, warp - 1, lane);
     }
   } else {
     if constexpr (P::kMovesRegisters) registers_take<P::kConsumerRegisters>();
-    consume<P, Stats, Epilogue>(operands, arguments, shared, order, place, range, k_steps,
-                                group - 1);
+    consume<P, Stats, Epilogue>(operands, arguments, shared, group - 1);
   }
 }
 

@@ -10,7 +10,9 @@ inline constexpr int kTileK = 64;                 // 128 bytes: one swizzle atom
 inline constexpr int kRowBytes = 2 * kTileK;      // of an operand tile in shared memory
 inline constexpr int kSharedLimit = 232448;       // bytes a block may have on sm_90
 inline constexpr int kStagingBytes = 16 * 128;    // a warp's 16 rows x 64 columns of Y
-inline constexpr int kReaderWarps = 3;            // producer warps that do not issue copies
+inline constexpr int kReaderWarps = 3;            // producer warps that do not issue tiles
+inline constexpr int kRowChunkBytes = 1024;       // of X rows, on their way to a reader warp
+inline constexpr int kRowSlots = 3;               // such chunks in flight, for each reader warp
 
 constexpr int align_up(int value, int to) { return (value + to - 1) / to * to; }
 
@@ -52,10 +54,14 @@ struct Plan : Config {
   static constexpr int kExchangeThreadBytes = kBlocks * (kPartColumns8 * 16 + 2 * kSums * 4);
   static constexpr int kExchangeBytes =
       (Config::kSplitK - 1) * kExchangeThreadBytes * kConsumerThreads;
-  static constexpr int kRowSums = kExchange + kExchangeBytes;
+  static constexpr bool kReadsRows = kSums > 0 && Config::kStatistics == Statistics::kGlobalRows;
+  static constexpr int kRowRing = kExchange + kExchangeBytes;
+  static constexpr int kRowSums =
+      kRowRing + (kReadsRows ? kReaderWarps * kRowSlots * kRowChunkBytes : 0);
   static constexpr int kBarriers =
       align_up(kRowSums + (kReadsSums ? 2 * Config::kTileM * kSums * 4 : 0), 8);
-  static constexpr int kBarrierCount = 2 * Config::kStages + 8;
+  static constexpr int kBarrierCount =
+      2 * Config::kStages + 8 + (kReadsRows ? kReaderWarps * kRowSlots : 0);
   static constexpr int kSharedBytes = kBarriers + 8 * kBarrierCount;
 
   // Offsets of the barriers, and of a counter after them.
@@ -66,6 +72,7 @@ struct Plan : Config {
   static constexpr int kSumsEmpty = kSumsFull + 16;             // [2]
   static constexpr int kExchanged = kSumsEmpty + 16;            // [1]
   static constexpr int kProgress = kExchanged + 8;              // steps issued, for kGlobalRows
+  static constexpr int kRowFull = kProgress + 8;                // [reader][slot], for kGlobalRows
 
   // Registers: a launch gives every thread the same; setmaxnreg moves them.
   static constexpr int kLaunchRegisters = 65536 / kThreads / 8 * 8 > 255 ? 255 : 65536 / kThreads / 8 * 8;
@@ -82,7 +89,7 @@ struct Plan : Config {
   static_assert(Config::kConsumers >= 1 && Config::kConsumers <= 3, "1 to 3 consumers");
   static_assert(!Config::kPingPong || Config::kConsumers == 2, "ping-pong has two consumers");
   static_assert(Config::kTileM % (64 * kTeam) == 0, "a warpgroup has whole blocks of 64 rows");
-  static_assert(kBlocks * kAccumulators <= 208, "accumulators of a thread");
+  static_assert(kBlocks * kAccumulators <= 200, "accumulators of a thread");
   static_assert(Config::kStages >= 2, "at least two stages");
   static_assert(Config::kTileM % (8 * Config::kClusterN) == 0,
                 "blocks along n load equal parts of X, in whole swizzle atoms");

@@ -2,9 +2,10 @@
 #pragma once
 
 #include "device/gemm/tile_order.cuh"
-#include "device/ptx/fence.cuh"
+#include "device/ptx/cluster.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/pdl.cuh"
+#include "device/ptx/shared.cuh"
 #include "device/ptx/tma.cuh"
 
 namespace tenon::device::gemm {
@@ -37,6 +38,11 @@ struct ClusterPlace {
     return static_cast<unsigned short>(mask);
   }
 };
+
+template <class P>
+__device__ __forceinline__ ClusterPlace<P> cluster_place() {
+  return ClusterPlace<P>(P::kClusterSize > 1 ? static_cast<int>(cluster_rank()) : 0);
+}
 
 // The k steps of this block: all of them, or its part of a split.
 struct KRange {
@@ -115,6 +121,7 @@ struct Producer {
         }
       }
     }
+    if constexpr (P::kDependentLaunch && P::kLateTrigger) launch_dependents();
     if constexpr (P::kClusterSize > P::kSplitK) {
       // Other blocks still arrive at our barriers: stay until they have.
       for (int i = 0; i < P::kStages; ++i) {

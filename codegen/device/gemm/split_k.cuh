@@ -9,6 +9,7 @@
 
 #include "device/gemm/producer.cuh"
 #include "device/ptx/cluster.cuh"
+#include "device/ptx/shared.cuh"
 #include "device/ptx/store_async.cuh"
 
 namespace tenon::device::gemm {
@@ -64,21 +65,6 @@ __device__ __forceinline__ void send_part(const float (&acc)[P::kBlocks][P::kAcc
   }
 }
 
-__device__ __forceinline__ float4 load_shared_16(unsigned address) {
-  float4 v;
-  asm volatile("ld.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
-               : "=f"(v.x), "=f"(v.y), "=f"(v.z), "=f"(v.w)
-               : "r"(address)
-               : "memory");
-  return v;
-}
-
-__device__ __forceinline__ float load_shared_4(unsigned address) {
-  float v;
-  asm volatile("ld.shared.f32 %0, [%1];" : "=f"(v) : "r"(address) : "memory");
-  return v;
-}
-
 // Adds what came from the others to our own part, part 0 first.
 template <class P, int kMine, class Store>
 __device__ __forceinline__ void finish_part(float (&acc)[P::kBlocks][P::kAccumulators],
@@ -95,7 +81,7 @@ __device__ __forceinline__ void finish_part(float (&acc)[P::kBlocks][P::kAccumul
         const float4 v =
             part == kMine
                 ? make_float4(mine[0], mine[1], mine[2], mine[3])
-                : load_shared_16(base + exchange_word<P>(part < kMine ? part : part - 1, b, j, thread));
+                : load_shared_float4(base + exchange_word<P>(part < kMine ? part : part - 1, b, j, thread));
         total = make_float4(total.x + v.x, total.y + v.y, total.z + v.z, total.w + v.w);
       }
       mine[0] = total.x, mine[1] = total.y, mine[2] = total.z, mine[3] = total.w;
@@ -108,7 +94,7 @@ __device__ __forceinline__ void finish_part(float (&acc)[P::kBlocks][P::kAccumul
 #pragma unroll
         for (int part = 0; part < P::kSplitK; ++part) {
           total += part == kMine ? mine
-                                 : load_shared_4(base + exchange_sum<P>(part < kMine ? part : part - 1,
+                                 : load_shared_float(base + exchange_sum<P>(part < kMine ? part : part - 1,
                                                                         2 * b * P::kSums + i, thread));
         }
         mine = total;

@@ -12,10 +12,10 @@
 // be resident (a persistent grid of one block per multiprocessor is).
 #pragma once
 
-#include "device/gemm/tile_order.cuh"
-#include "device/ptx/cache_hint.cuh"
+#include "device/gemm/producer.cuh"
 #include "device/ptx/fence.cuh"
 #include "device/ptx/mbarrier.cuh"
+#include "device/ptx/shared.cuh"
 
 namespace tenon::device::gemm {
 
@@ -56,11 +56,7 @@ __device__ __forceinline__ void accumulate_block(float (&sums)[P::kSumSlots], un
   const unsigned row = block + (thread / 2) * kRowBytes;
   uint4 v[4];
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(v[i].x), "=r"(v[i].y), "=r"(v[i].z), "=r"(v[i].w)
-                 : "r"(row + ((thread + 2 * i) & 7) * 16));
-  }
+  for (int i = 0; i < 4; ++i) v[i] = load_shared_16(row + ((thread + 2 * i) & 7) * 16);
   // Four chains of additions instead of one: the latency of 32 in a row would show.
   float parts[4][P::kSumSlots] = {};
 #pragma unroll
@@ -106,63 +102,118 @@ __device__ __forceinline__ void publish_slice(const Workspace<P>& workspace, con
   }
 }
 
-// One row's sums from global memory, by a warp; every lane gets them. K is a multiple of 8.
+// kGlobalRows: a reader warp's rows pass through a small ring of its own, filled by bulk copies.
+// (Loads into registers are not kept in flight: next to the consumers' registers the compiler
+// issues them two or three at a time, and the sums come too late.)
+//
+// The row blocks that first appear in a wave are summed during that wave, each block taking a share
+// of the rows whatever tile it multiplies. Rows are started no faster than the tile advances: all
+// at once they would take the memory from the tiles. K is a multiple of 8.
 template <class P, class Stats>
-__device__ __forceinline__ void sum_global_row(const typename P::T* x, int k, int lane,
-                                               float (&sums)[P::kSumSlots]) {
-  constexpr int kUnroll = P::kProducerRegisters >= 56 || !P::kMovesRegisters ? 8 : 4;
-#pragma unroll
-  for (int c = 0; c < P::kSumSlots; ++c) sums[c] = 0;
-  for (int base = lane * 8; base < k; base += 256 * kUnroll) {
-    uint4 v[kUnroll];
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) {
-      const int column = base + 256 * u;
-      v[u] = column < k ? load_16_l2(x + column) : make_uint4(0, 0, 0, 0);
-    }
-#pragma unroll
-    for (int u = 0; u < kUnroll; ++u) accumulate_16<P, Stats>(sums, v[u]);
-  }
-#pragma unroll
-  for (int c = 0; c < P::kSums; ++c) {
-#pragma unroll
-    for (int distance = 16; distance > 0; distance /= 2) {
-      sums[c] += __shfl_xor_sync(0xffffffffu, sums[c], distance);
-    }
-  }
-}
+struct RowSummer {
+  const Operands<typename P::T>& operands;
+  Workspace<P> workspace;
+  unsigned base, ring, barriers;  // shared: this warp's slots and their barriers
+  int reader, lane;
+  Ring<kRowSlots> fill, drain;
+  int next_m = 0;
 
-// kGlobalRows: the row blocks that first appear in a wave are summed during that wave, each block
-// taking a share of the rows whatever tile it multiplies. Rows are started no faster than
-// the tile advances: all at once they would take the memory from the tiles.
-template <class P, class Stats>
-__device__ __forceinline__ void sum_wave_rows(const Operands<typename P::T>& operands,
-                                              const Workspace<P>& workspace, unsigned progress,
-                                              const TileOrder<P>& order, int wave, int& next_m,
-                                              int k_steps, int reader, int lane) {
-  constexpr int kUnit = P::kTileM * P::kClusterM;
-  const int first = next_m * kUnit;
-  while (next_m < order.tiles_m && order.first_index(next_m) < (wave + 1) * order.clusters) ++next_m;
-  const int rows = min(next_m * kUnit, operands.m) - first;
-  if (rows <= 0) return;
-  const int share = ceil_div(rows, gridDim.x);
-  const int begin = first + static_cast<int>(blockIdx.x) * share;
-  const int end = min(begin + share, first + rows);
-  // Three quarters of the tile's steps, so that the last row is not late.
-  const int pace = order.has(wave) ? k_steps * 3 / 4 : 0;
-  for (int row = begin + reader; row < end; row += kReaderWarps) {
-    const int due = wave * k_steps + pace * (row - begin) / share;
-    while (pace > 0 && load_shared_counter(progress) < due) __nanosleep(200);
-    float sums[P::kSumSlots];
-    sum_global_row<P, Stats>(operands.x + row * operands.x_stride, operands.k, lane, sums);
+  __device__ __forceinline__ RowSummer(const Operands<typename P::T>& all, const Workspace<P>& to,
+                                       unsigned shared, int reader_warp, int lane_index)
+      : operands(all),
+        workspace(to),
+        base(shared),
+        ring(shared + P::kRowRing + reader_warp * kRowSlots * kRowChunkBytes),
+        barriers(shared + P::kRowFull + reader_warp * kRowSlots * 8),
+        reader(reader_warp),
+        lane(lane_index) {}
+
+  __device__ __forceinline__ int chunk_bytes(int chunk) const {
+    return min(kRowChunkBytes, 2 * operands.k - chunk * kRowChunkBytes);
+  }
+
+  __device__ __forceinline__ void fetch(int row, int chunk) {
     if (lane == 0) {
+      const char* x = reinterpret_cast<const char*>(operands.x + row * operands.x_stride);
+      const unsigned barrier = barriers + 8 * fill.stage;
+      mbarrier_arrive_expect(barrier, chunk_bytes(chunk));
+      bulk_load<P::kHintX, false>(ring + fill.stage * kRowChunkBytes, x + chunk * kRowChunkBytes,
+                                  chunk_bytes(chunk), barrier, 0, cache_policy<P::kHintX>());
+    }
+    fill.next();
+  }
+
+  __device__ __forceinline__ void add_chunk(float (&sums)[P::kSumSlots], int chunk) {
+    mbarrier_wait(barriers + 8 * drain.stage, drain.phase);
+    const unsigned from = ring + drain.stage * kRowChunkBytes;
 #pragma unroll
-      for (int c = 0; c < P::kSums; ++c) workspace.partials(row)[c] = sums[c];
+    for (int offset = 0; offset < kRowChunkBytes; offset += 512) {
+      if (offset + 16 * lane < chunk_bytes(chunk)) {
+        accumulate_16<P, Stats>(sums, load_shared_16(from + offset + 16 * lane));
+      }
+    }
+    __syncwarp();
+    drain.next();
+  }
+
+  __device__ __forceinline__ void publish(float (&sums)[P::kSumSlots], int row) {
+#pragma unroll
+    for (int c = 0; c < P::kSums; ++c) {
+#pragma unroll
+      for (int distance = 16; distance > 0; distance /= 2) {
+        sums[c] += __shfl_xor_sync(0xffffffffu, sums[c], distance);
+      }
+      if (lane == 0) workspace.partials(row)[c] = sums[c];
+      sums[c] = 0;
+    }
+    if (lane == 0) {
       fence_gpu();
       flag_add(workspace.flag(row), 1);
     }
   }
-}
+
+  __device__ __forceinline__ void sum_wave(const TileOrder<P>& order, int wave, int k_steps) {
+    constexpr int kUnit = P::kTileM * P::kClusterM;
+    const int first = next_m * kUnit;
+    while (next_m < order.tiles_m && order.first_index(next_m) < (wave + 1) * order.clusters) {
+      ++next_m;
+    }
+    const int rows = min(next_m * kUnit, operands.m) - first;
+    if (rows <= 0) return;
+    const int share = ceil_div(rows, gridDim.x);
+    const int begin = first + static_cast<int>(blockIdx.x) * share + reader;
+    const int end = min(begin - reader + share, first + rows);
+    const int chunks = ceil_div(2 * operands.k, kRowChunkBytes);
+    // Three quarters of the tile's steps, so that the last row is not late.
+    const int pace = order.has(wave) ? k_steps * 3 / 4 : 0;
+    float sums[P::kSumSlots] = {};
+    int next_row = begin, next_chunk = 0;
+    auto fetch_next = [&] {
+      if (next_row >= end) return;
+      if (next_chunk == 0 && pace > 0) {
+        const int due = wave * k_steps + pace * (next_row - begin) / share;
+        while (load_shared_counter(base + P::kProgress) < due) __nanosleep(100);
+        __syncwarp();
+      }
+      fetch(next_row, next_chunk);
+      if (++next_chunk == chunks) {
+        next_chunk = 0;
+        next_row += kReaderWarps;
+      }
+    };
+#pragma unroll 1
+    for (int i = 0; i < kRowSlots; ++i) fetch_next();
+#pragma unroll 1
+    for (int row = begin; row < end; row += kReaderWarps) {
+#pragma unroll 1
+      for (int chunk = 0; chunk < chunks; ++chunk) {
+        add_chunk(sums, chunk);
+        if (chunk == chunks - 1) publish(sums, row);
+        fetch_next();
+      }
+    }
+  }
+};
 
 // Waits until the sums of a tile's rows are complete. `contributors`: cluster tiles (kTileSlices).
 template <class P>
@@ -210,19 +261,18 @@ __device__ __forceinline__ void load_row_sums(const Operands<typename P::T>& ope
 // The reader warps' whole work: for each of this block's tiles, rows' sums to shared memory.
 template <class P, class Stats>
 __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operands, char* shared,
-                                          const TileOrder<P>& order, int rank_m, int k_steps,
                                           int reader, int lane) {
+  const TileOrder<P> order(operands.m, operands.n);
+  const ClusterPlace<P> place = cluster_place<P>();
+  const int k_steps = k_range<P>(operands.k, place.k).steps();
   const Workspace<P> workspace(operands.workspace, order.tiles_m);
   const unsigned base = to_shared(shared);
-  int next_m = 0;
+  RowSummer<P, Stats> summer(operands, workspace, base, reader, lane);
   for (int step = 0; order.has_wave(step); ++step) {
-    if constexpr (P::kStatistics == Statistics::kGlobalRows) {
-      sum_wave_rows<P, Stats>(operands, workspace, base + P::kProgress, order, step, next_m,
-                              k_steps, reader, lane);
-    }
+    if constexpr (P::kStatistics == Statistics::kGlobalRows) summer.sum_wave(order, step, k_steps);
     if (!order.has(step)) break;
     const TileCoordinates tile = order.at(step);
-    const int first_row = (tile.m * P::kClusterM + rank_m) * P::kTileM;
+    const int first_row = (tile.m * P::kClusterM + place.m) * P::kTileM;
     const int buffer = step & 1;
     const unsigned phase = (step >> 1) & 1;
     int contributors = 1;

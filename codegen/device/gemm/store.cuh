@@ -3,6 +3,7 @@
 
 #include "device/gemm/plan.cuh"
 #include "device/ptx/cache_hint.cuh"
+#include "device/ptx/shared.cuh"
 #include "device/ptx/stmatrix.cuh"
 
 namespace tenon::device::gemm {
@@ -110,11 +111,7 @@ struct TileStore {
       const int unit = i * 32 + lane;
       const int r = unit / kWords, w = unit % kWords;
       if (unit < 16 * kWords && m0 + r < operands.m && n0 + 8 * w < operands.n) {
-        uint4 v;
-        asm volatile("ld.shared.v4.u32 {%0, %1, %2, %3}, [%4];"
-                     : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                     : "r"(staging + r * 128 + ((w ^ (r & 7)) << 4))
-                     : "memory");
+        const uint4 v = load_shared_16(staging + r * 128 + ((w ^ (r & 7)) << 4));
         T* y = operands.y + (m0 + r) * operands.y_stride + n0 + 8 * w;
         if constexpr (P::kHintY == CacheHint::kEvictFirst) {
           asm volatile("st.global.L2::cache_hint.v4.u32 [%0], {%1, %2, %3, %4}, %5;" ::"l"(y),

@@ -41,15 +41,4 @@ __device__ __forceinline__ float load_shared_by_blocks(const float* address) {
   return value;
 }
 
-// A counter in shared memory that others read without synchronizing: a hint, not a barrier.
-__device__ __forceinline__ void store_shared_counter(unsigned address, int value) {
-  asm volatile("st.volatile.shared.s32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
-}
-
-__device__ __forceinline__ int load_shared_counter(unsigned address) {
-  int value;
-  asm volatile("ld.volatile.shared.s32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
-  return value;
-}
-
 }  // namespace tenon::device

@@ -236,9 +236,7 @@ struct WeightStream<C, Weights::kRowsAsync> {
   static constexpr int kSpan = kChunks % 16 == 0 ? 16 : kChunks % 8 == 0 ? 8 : 4;
   Share share;
   UnitCursor<C> next;
-  const char* columns;  // this warp's first column, row 0
-  long long stride;      // bytes
-  int last_row;
+  const Params& p;  // read again at each use: constants are cheaper than registers
   unsigned ring;
   unsigned long long policy;
   int lane;
@@ -247,9 +245,7 @@ struct WeightStream<C, Weights::kRowsAsync> {
                                           int lane_)
       : share(s),
         next(s),
-        columns(static_cast<const char*>(p.w) + s.k0 * 2),
-        stride(p.w_stride * 2),
-        last_row(p.n - 1),
+        p(p),
         ring(opaque_address(ring_)),
         policy(0),
         lane(lane_) {
@@ -260,19 +256,24 @@ struct WeightStream<C, Weights::kRowsAsync> {
     if (next.more()) {
       const int valid = unit_columns<C>(share, next.unit);
       const unsigned to = ring + slot * L::kUnitBytes;
-      const char* from = columns + next.unit * L::kUnitStride * 2;
-#pragma unroll
-      for (int i = 0; i < kTileRows * kChunks / 32; ++i) {
-        const int row = i / (kChunks / kSpan) * (32 / kSpan) + lane / kSpan;
-        const int chunk = i % (kChunks / kSpan) * kSpan + lane % kSpan;
+      const int column = share.k0 + next.unit * L::kUnitStride;
+#pragma unroll 2  // all at once would cost registers, with nothing gained
+      for (int i = 0; i < kTileRows * kSpan / 32; ++i) {
+        const int row = i * (32 / kSpan) + lane / kSpan;
         // Rows past N repeat the last one; their results are not stored.
-        const long long n = min(next.tile * kTileRows + row, last_row);
-        const unsigned at = to + row * kChunks * 16 + (chunk ^ (row & 1) * kSwap) * 16;
-        if (C::kExactK || chunk * 8 < valid) {
-          if constexpr (C::kEvictFirst) {
-            cp_async_16(at, from + n * stride + chunk * 16, policy);
-          } else {
-            cp_async_16(at, from + n * stride + chunk * 16);
+        const unsigned n = min(next.tile * kTileRows + row, p.n - 1);
+        const unsigned long long elements = static_cast<unsigned long long>(n) * static_cast<unsigned>(p.w_stride) + column;
+        const char* row_at = static_cast<const char*>(p.w) + elements * 2;
+#pragma unroll
+        for (int j = 0; j < kChunks / kSpan; ++j) {
+          const int chunk = j * kSpan + lane % kSpan;
+          const unsigned at = to + row * kChunks * 16 + (chunk ^ (row & 1) * kSwap) * 16;
+          if (C::kExactK || chunk * 8 < valid) {
+            if constexpr (C::kEvictFirst) {
+              cp_async_16(at, row_at + chunk * 16, policy);
+            } else {
+              cp_async_16(at, row_at + chunk * 16);
+            }
           }
         }
       }
