@@ -1,11 +1,10 @@
 #include "cache/connection.h"
 
+#include <fmt/format.h>
 #include <sqlite3.h>
 
 #include <cmath>
 #include <exception>
-
-#include <fmt/format.h>
 
 #include "ir/error.h"
 
@@ -37,17 +36,19 @@ void throw_translated(const std::string& path, const SQLite::Exception& error) {
       throw UserError(fmt::format("database '{}' cannot be written: the disk is full", path));
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-      throw UserError(fmt::format("database '{}' has been locked by another process for longer than {} s",
-                                  path, kBusyTimeoutMs / 1000));
+      throw UserError(
+          fmt::format("database '{}' has been locked by another process for longer than {} s", path,
+                      kBusyTimeoutMs / 1000));
     case SQLITE_READONLY:
-      throw UserError(fmt::format("database '{}' is read-only ({}); name another with --db", path, detail));
+      throw UserError(
+          fmt::format("database '{}' is read-only ({}); name another with --db", path, detail));
     case SQLITE_PERM:
     case SQLITE_AUTH:
     case SQLITE_CANTOPEN:
       throw UserError(fmt::format("database '{}' cannot be opened ({})", path, detail));
     case SQLITE_IOERR:
-      throw UserError(fmt::format("database '{}' cannot be read or written ({}, code {})", path, detail,
-                                  extended));
+      throw UserError(fmt::format("database '{}' cannot be read or written ({}, code {})", path,
+                                  detail, extended));
     case SQLITE_NOMEM:
       throw UserError(fmt::format("there is no memory left to work on database '{}'", path));
     case SQLITE_TOOBIG:

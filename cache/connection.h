@@ -1,13 +1,13 @@
 // One SQLite connection: prepared statements, transactions, and SQLite's errors as Tenon's.
 #pragma once
 
+#include <SQLiteCpp/SQLiteCpp.h>
+
 #include <cstdint>
 #include <functional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-
-#include <SQLiteCpp/SQLiteCpp.h>
 
 namespace tenon::cache {
 

@@ -144,7 +144,7 @@ struct Stored {
   double reference_time_us = 0;  // the unfused form in the same session; 0 where unknown
   bool usable = false;           // random pass and numeric pass (measured), nothing refuted
   bool fresh = true;             // measured on the device, driver and versions asked for
-  std::string note;              // why it is not fresh or not usable; empty when nothing is to be said
+  std::string note;  // why it is not fresh or not usable; empty when nothing is to be said
 };
 
 struct Query {
@@ -199,8 +199,8 @@ class Database {
   // fastest. Estimated ones come after all measured ones, and only when asked for. Plans and
   // cubins whose checksum is wrong are passed over, and `why` says so.
   virtual std::optional<Stored> best(const Query& query, std::string* why = nullptr) = 0;
-  // Any plan, with its newest measurement (measured before estimated). Nothing for an unknown id. Where
-  // a checksum is wrong, `usable` is false, `note` says so and the cubin is left out.
+  // Any plan, with its newest measurement (measured before estimated). Nothing for an unknown id.
+  // Where a checksum is wrong, `usable` is false, `note` says so and the cubin is left out.
   virtual std::optional<Stored> by_plan(std::int64_t plan_id) = 0;
 
   struct Listing {
@@ -208,7 +208,7 @@ class Database {
     std::string program;
     std::string dims;  // "m=16 k=576 n=960"
     std::string dtype;
-    std::string device;  // its name
+    std::string device;   // its name
     std::string mugraph;  // its SHA-256
     std::string label;    // of the µGraph
     std::string schedule;

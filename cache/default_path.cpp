@@ -16,8 +16,9 @@ std::string default_path() {
   if (std::string home = variable("HOME"); !home.empty()) {
     return home + "/.local/share/tenon/tuning.db";
   }
-  throw UserError("there is no place for the database: none of TENON_DB, XDG_DATA_HOME and HOME is "
-                  "set; name a file with --db");
+  throw UserError(
+      "there is no place for the database: none of TENON_DB, XDG_DATA_HOME and HOME is "
+      "set; name a file with --db");
 }
 
 }  // namespace tenon::cache

@@ -1,12 +1,12 @@
 #include "cache/explain_miss.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <tuple>
 #include <vector>
-
-#include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
 #include "cache/read_rows.h"
 #include "cache/select.h"
@@ -24,7 +24,9 @@ std::vector<std::pair<std::string, std::string>> fields_of(const std::string& ke
   std::vector<std::pair<std::string, std::string>> fields;
   json parsed = json::parse(key, nullptr, false);
   if (!parsed.is_object()) return fields;
-  auto text = [](const json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
+  auto text = [](const json& value) {
+    return value.is_string() ? value.get<std::string>() : value.dump();
+  };
   for (const auto& [name, value] : parsed.items()) {
     if (!value.is_object()) {
       fields.emplace_back(name, text(value));
@@ -42,7 +44,8 @@ std::pair<int, std::string> differences(const std::string& stored, const std::st
   int count = 0;
   std::string text;
   for (const auto& [name, value] : have) {
-    auto same = std::find_if(want.begin(), want.end(), [&name = name](const auto& f) { return f.first == name; });
+    auto same = std::find_if(want.begin(), want.end(),
+                             [&name = name](const auto& f) { return f.first == name; });
     if (same != want.end() && same->second == value) continue;
     ++count;
     text += fmt::format("{}{} is {}, not {}", text.empty() ? "" : "; ", name, value,
@@ -53,7 +56,8 @@ std::pair<int, std::string> differences(const std::string& stored, const std::st
 
 std::string program_of(const std::string& key) {
   json parsed = json::parse(key, nullptr, false);
-  if (!parsed.is_object() || !parsed.contains("program") || !parsed["program"].is_string()) return "";
+  if (!parsed.is_object() || !parsed.contains("program") || !parsed["program"].is_string())
+    return "";
   return parsed["program"].get<std::string>();
 }
 
@@ -62,13 +66,15 @@ std::string explain_key(Connection& connection, const Query& query) {
   const std::string program = program_of(query.workload_key);
   std::pair<int, std::string> nearest{0, ""};
   {
-    Rows rows(connection, "SELECT DISTINCT key FROM workload WHERE program = ? LIMIT ?", program, kMostExamined);
+    Rows rows(connection, "SELECT DISTINCT key FROM workload WHERE program = ? LIMIT ?", program,
+              kMostExamined);
     while (rows.next()) {
       auto found = differences(rows.text(0), query.workload_key);
       if (found.first > 0 && (nearest.first == 0 || found < nearest)) nearest = found;
     }
   }
-  if (nearest.first > 0) return fmt::format("no such workload is stored; of the nearest {}", nearest.second);
+  if (nearest.first > 0)
+    return fmt::format("no such workload is stored; of the nearest {}", nearest.second);
   std::string programs;
   Rows rows(connection, "SELECT DISTINCT program FROM workload ORDER BY program LIMIT 10");
   while (rows.next()) programs += (programs.empty() ? "" : ", ") + rows.text(0);
@@ -92,16 +98,20 @@ struct PlanFacts {
 
 Miss examine(Connection& connection, const Query& query, PlanFacts& plan) {
   read_measurement(connection, query, plan.candidate);
-  auto miss = [&](int passed, std::string why) { return Miss{passed, plan.candidate.time_us, std::move(why)}; };
+  auto miss = [&](int passed, std::string why) {
+    return Miss{passed, plan.candidate.time_us, std::move(why)};
+  };
   if (plan.device_class != query.device_class) {
-    return miss(0, fmt::format("it is for device class {}, not {}", plan.device_class, query.device_class));
+    return miss(
+        0, fmt::format("it is for device class {}, not {}", plan.device_class, query.device_class));
   }
   if (!plan.has_text) {
     std::string problem = measurement_problem(plan.candidate, query);
     return miss(1, problem.empty() ? "it has no launch plan" : problem);
   }
   if (query.m < plan.m_min || query.m > plan.m_max) {
-    return miss(2, fmt::format("it is valid for m from {} to {}, not {}", plan.m_min, plan.m_max, query.m));
+    return miss(
+        2, fmt::format("it is valid for m from {} to {}, not {}", plan.m_min, plan.m_max, query.m));
   }
   if (plan.dependent_launch != query.dependent_launch) {
     return miss(3, plan.dependent_launch ? "it is for dependent launch" : "it is for plain launch");
@@ -124,11 +134,13 @@ std::string explain_miss(Connection& connection, const Query& query) {
   std::vector<PlanFacts> plans;
   bool known = false;
   {
-    Rows rows(connection,
-              "SELECT p.id, p.mugraph, p.device_class, p.m_min, p.m_max, p.dependent_launch, p.uses_library, "
-              "p.text <> '', w.program_sha256 FROM workload w LEFT JOIN plan p ON p.workload = w.id "
-              "WHERE w.key = ? LIMIT ?",
-              query.workload_key, kMostExamined);
+    Rows rows(
+        connection,
+        "SELECT p.id, p.mugraph, p.device_class, p.m_min, p.m_max, p.dependent_launch, "
+        "p.uses_library, "
+        "p.text <> '', w.program_sha256 FROM workload w LEFT JOIN plan p ON p.workload = w.id "
+        "WHERE w.key = ? LIMIT ?",
+        query.workload_key, kMostExamined);
     while (rows.next()) {
       known = true;
       if (rows.null(0)) continue;
@@ -156,8 +168,8 @@ std::string explain_miss(Connection& connection, const Query& query) {
       nearest_plan = plan.candidate.plan;
     }
   }
-  return fmt::format("of {} plans stored for the workload the nearest is plan {}, but {}", plans.size(),
-                     nearest_plan, nearest.why);
+  return fmt::format("of {} plans stored for the workload the nearest is plan {}, but {}",
+                     plans.size(), nearest_plan, nearest.why);
 }
 
 }  // namespace tenon::cache

@@ -1,8 +1,8 @@
 #include "cache/list.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
+
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "cache/read_rows.h"
@@ -26,7 +26,8 @@ std::string print_dims(const std::string& dims_json, std::int64_t m) {
 }
 
 constexpr const char* kColumns =
-    "SELECT p.id, w.program, w.dims, w.m, w.dtype, coalesce(e.device_name, p.device_class), g.sha256, g.label, s.text, "
+    "SELECT p.id, w.program, w.dims, w.m, w.dtype, coalesce(e.device_name, p.device_class), "
+    "g.sha256, g.label, s.text, "
     "n.status, n.kind, n.time_us, n.spread_us, n.created, p.id IN (SELECT plan FROM best) AS best ";
 
 }  // namespace
@@ -66,7 +67,8 @@ std::vector<Database::Listing> list_plans(Connection& connection, bool only_best
 std::vector<std::pair<std::string, std::int64_t>> count_tables(Connection& connection) {
   std::vector<std::pair<std::string, std::int64_t>> counts;
   for (const std::string& table : table_names()) {
-    counts.emplace_back(table, connection.database().execAndGet("SELECT count(*) FROM " + table).getInt64());
+    counts.emplace_back(
+        table, connection.database().execAndGet("SELECT count(*) FROM " + table).getInt64());
   }
   return counts;
 }
@@ -82,8 +84,8 @@ std::vector<std::string> check_contents(Connection& connection) {
   {
     Rows rows(connection, "PRAGMA foreign_key_check");
     while (rows.next()) {
-      problems.push_back(
-          fmt::format("row {} of {} refers to no row of {}", rows.integer(1), rows.text(0), rows.text(2)));
+      problems.push_back(fmt::format("row {} of {} refers to no row of {}", rows.integer(1),
+                                     rows.text(0), rows.text(2)));
     }
   }
   std::vector<std::int64_t> plans;

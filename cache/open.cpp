@@ -1,6 +1,7 @@
 #include "cache/open.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,8 +14,6 @@
 #include <fstream>
 #include <map>
 #include <system_error>
-
-#include <fmt/format.h>
 
 #include "cache/schema.h"
 #include "ir/error.h"
@@ -51,9 +50,10 @@ FileHeader read_header(const std::string& path) {
   file.read(reinterpret_cast<char*>(bytes.data()), bytes.size());
   if (file.gcount() < static_cast<std::streamsize>(bytes.size()) ||
       std::memcmp(bytes.data(), "SQLite format 3", 16) != 0) {
-    throw UserError(fmt::format("'{}' is not a Tenon database (it is no SQLite file, or a damaged one); "
-                                "name another with --db",
-                                path));
+    throw UserError(
+        fmt::format("'{}' is not a Tenon database (it is no SQLite file, or a damaged one); "
+                    "name another with --db",
+                    path));
   }
   auto word = [&bytes](std::size_t at) {
     return std::uint32_t{bytes[at]} << 24 | std::uint32_t{bytes[at + 1]} << 16 |
@@ -64,16 +64,16 @@ FileHeader read_header(const std::string& path) {
 
 void refuse_newer(const std::string& path, std::int64_t version) {
   if (version > schema_version()) {
-    throw UserError(fmt::format("database '{}' has version {}; this Tenon reads versions up to {}", path,
-                                version, schema_version()));
+    throw UserError(fmt::format("database '{}' has version {}; this Tenon reads versions up to {}",
+                                path, version, schema_version()));
   }
 }
 
 void check_header(const std::string& path) {
   FileHeader header = read_header(path);
   if (header.application_id != kApplicationId) {
-    throw UserError(
-        fmt::format("'{}' is a SQLite file but not a Tenon database; name another with --db", path));
+    throw UserError(fmt::format(
+        "'{}' is a SQLite file but not a Tenon database; name another with --db", path));
   }
   refuse_newer(path, header.user_version);
 }
@@ -117,8 +117,8 @@ Schema expected_schema() {
 void check_schema(Connection& connection) {
   Schema schema = read_schema(connection);
   auto fail = [&](const std::string& what) {
-    throw UserError(
-        fmt::format("database '{}' is not in order ({}); name another with --db", connection.path(), what));
+    throw UserError(fmt::format("database '{}' is not in order ({}); name another with --db",
+                                connection.path(), what));
   };
   for (const auto& [key, sql] : expected_schema()) {
     auto found = schema.find(key);
@@ -159,15 +159,17 @@ std::unique_ptr<Connection> open_reading(const std::string& path) {
     // Without write permission SQLite cannot make the files that go with a WAL. Then the file is
     // taken as immutable, unless there is a WAL: someone else is writing it.
     const bool immutable = !writable_folder && !exists_nonempty(path + "-wal");
-    connection = std::make_unique<Connection>(uri_of(path, immutable ? "mode=ro&immutable=1" : "mode=ro"),
-                                              SQLite::OPEN_READONLY | SQLite::OPEN_URI, path);
+    connection =
+        std::make_unique<Connection>(uri_of(path, immutable ? "mode=ro&immutable=1" : "mode=ro"),
+                                     SQLite::OPEN_READONLY | SQLite::OPEN_URI, path);
   }
   std::int64_t version = pragma(*connection, "PRAGMA user_version");
   refuse_newer(path, version);
   if (version < schema_version()) {
-    throw UserError(fmt::format("database '{}' has version {} and this Tenon reads version {}; open it for "
-                                "writing once, which brings it up to date",
-                                path, version, schema_version()));
+    throw UserError(
+        fmt::format("database '{}' has version {} and this Tenon reads version {}; open it for "
+                    "writing once, which brings it up to date",
+                    path, version, schema_version()));
   }
   check_schema(*connection);
   return connection;
@@ -207,8 +209,9 @@ void create(const std::string& path) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) {
-    throw UserError(fmt::format("database '{}' cannot be made, nor its folder: {}; name another with --db", path,
-                                error.message()));
+    throw UserError(
+        fmt::format("database '{}' cannot be made, nor its folder: {}; name another with --db",
+                    path, error.message()));
   }
   if (access(folder.c_str(), W_OK) != 0) {
     throw UserError(fmt::format("database '{}' cannot be written: {}; name another with --db", path,
@@ -219,7 +222,8 @@ void create(const std::string& path) {
   struct Remove {
     const std::string& name;
     ~Remove() {
-      for (const char* suffix : {"", "-wal", "-shm", "-journal"}) std::remove((name + suffix).c_str());
+      for (const char* suffix : {"", "-wal", "-shm", "-journal"})
+        std::remove((name + suffix).c_str());
     }
   } remove{fresh};
   {
@@ -231,8 +235,8 @@ void create(const std::string& path) {
   if (link(fresh.c_str(), path.c_str()) != 0 && errno != EEXIST) {
     // No hard links here: a plain rename, which loses only against a creator in the same moment.
     if (rename(fresh.c_str(), path.c_str()) != 0) {
-      throw UserError(fmt::format("database '{}' cannot be written: {}; name another with --db", path,
-                                  system_message(errno)));
+      throw UserError(fmt::format("database '{}' cannot be written: {}; name another with --db",
+                                  path, system_message(errno)));
     }
   }
   sync_folder(folder);
@@ -250,15 +254,17 @@ void migrate(Connection& connection) {
     refuse_newer(connection.path(), version);
     if (version == schema_version()) return;
     if (version == 0 && pragma(connection, "SELECT count(*) FROM sqlite_schema") != 0) {
-      throw UserError(fmt::format("'{}' is a SQLite file but not a Tenon database; name another with --db",
-                                  connection.path()));
+      throw UserError(
+          fmt::format("'{}' is a SQLite file but not a Tenon database; name another with --db",
+                      connection.path()));
     }
     for (; version < schema_version(); ++version) {
       connection.database().exec(migrations()[static_cast<std::size_t>(version)]);
     }
     if (Rows(connection, "PRAGMA foreign_key_check").next()) {
-      throw UserError(fmt::format("database '{}' cannot be brought to version {}: it has broken references",
-                                  connection.path(), schema_version()));
+      throw UserError(
+          fmt::format("database '{}' cannot be brought to version {}: it has broken references",
+                      connection.path(), schema_version()));
     }
     connection.database().exec(fmt::format("PRAGMA application_id = {}", kApplicationId));
     connection.database().exec(fmt::format("PRAGMA user_version = {}", schema_version()));
@@ -284,7 +290,8 @@ std::unique_ptr<Connection> open_connection(const std::string& path, bool read_o
   } catch (const SQLite::Exception& error) {
     throw_translated(path, error);
   } catch (const fs::filesystem_error& error) {
-    throw UserError(fmt::format("database '{}' cannot be opened: {}", path, error.code().message()));
+    throw UserError(
+        fmt::format("database '{}' cannot be opened: {}", path, error.code().message()));
   }
 }
 

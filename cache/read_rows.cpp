@@ -36,7 +36,9 @@ PlanRow read_plan(Connection& connection, std::int64_t id) {
 
 WorkloadRow read_workload(Connection& connection, std::int64_t id) {
   Rows rows(connection,
-            "SELECT id, key, program, program_text, m, dims, dtype, attributes FROM workload WHERE id = ?", id);
+            "SELECT id, key, program, program_text, m, dims, dtype, attributes FROM workload WHERE "
+            "id = ?",
+            id);
   WorkloadRow row;
   if (!rows.next()) return row;
   row.id = rows.integer(0);
@@ -90,10 +92,12 @@ ScheduleRow read_schedule(Connection& connection, std::int64_t id) {
 }
 
 std::vector<EvidenceRow> read_evidence(Connection& connection, const PlanRow& plan) {
-  Rows rows(connection,
-            "SELECT id, mugraph, plan, method, verdict, reason, figures, counterexample, seconds, created, "
-            "program_sha256 FROM evidence WHERE mugraph = ? AND (plan IS NULL OR plan = ?) ORDER BY id",
-            plan.mugraph, plan.id);
+  Rows rows(
+      connection,
+      "SELECT id, mugraph, plan, method, verdict, reason, figures, counterexample, seconds, "
+      "created, "
+      "program_sha256 FROM evidence WHERE mugraph = ? AND (plan IS NULL OR plan = ?) ORDER BY id",
+      plan.mugraph, plan.id);
   std::vector<EvidenceRow> list;
   while (rows.next()) {
     EvidenceRow row;
@@ -115,10 +119,11 @@ std::vector<EvidenceRow> read_evidence(Connection& connection, const PlanRow& pl
 
 // Leaves `row` as it is where there is no such kernel.
 void read_kernel(Connection& connection, std::int64_t id, KernelRow& row) {
-  Rows rows(connection,
-            "SELECT id, source_sha256, source, options, target, nvrtc, cubin, cubin_sha256, resources, "
-            "registers, shared_bytes, spill_bytes, compile_seconds, status, log FROM kernel WHERE id = ?",
-            id);
+  Rows rows(
+      connection,
+      "SELECT id, source_sha256, source, options, target, nvrtc, cubin, cubin_sha256, resources, "
+      "registers, shared_bytes, spill_bytes, compile_seconds, status, log FROM kernel WHERE id = ?",
+      id);
   if (!rows.next()) return;
   row.id = rows.integer(0);
   row.source_sha256 = rows.text(1);
@@ -138,10 +143,11 @@ void read_kernel(Connection& connection, std::int64_t id, KernelRow& row) {
 }
 
 MeasurementRow read_measurement_row(Connection& connection, std::int64_t id) {
-  Rows rows(connection,
-            "SELECT id, plan, environment, session, status, reason, kind, time_us, spread_us, samples, "
-            "protocol, created FROM measurement WHERE id = ?",
-            id);
+  Rows rows(
+      connection,
+      "SELECT id, plan, environment, session, status, reason, kind, time_us, spread_us, samples, "
+      "protocol, created FROM measurement WHERE id = ?",
+      id);
   MeasurementRow row;
   if (!rows.next()) return row;
   row.id = rows.integer(0);
@@ -174,7 +180,8 @@ Stored read_stored(Connection& connection, std::int64_t plan, std::int64_t measu
   if (measurement != 0) {
     stored.measurement = read_measurement_row(connection, measurement);
     stored.environment = read_environment(connection, stored.measurement.environment);
-    Rows rows(connection, "SELECT reference_us FROM session WHERE id = ?", stored.measurement.session);
+    Rows rows(connection, "SELECT reference_us FROM session WHERE id = ?",
+              stored.measurement.session);
     if (rows.next()) stored.reference_time_us = rows.real(0);
   }
   return stored;
@@ -193,7 +200,8 @@ std::string checksum_problem(const Stored& stored) {
     }
     // The plan's own text names the cubins it was made with, so that a row swapped for another,
     // checksum and all, is noticed too.
-    if (has_text && !kernel.cubin_sha256.empty() && stored.plan.text.find(kernel.cubin_sha256) == std::string::npos) {
+    if (has_text && !kernel.cubin_sha256.empty() &&
+        stored.plan.text.find(kernel.cubin_sha256) == std::string::npos) {
       return fmt::format("the cubin of kernel {} is not one the plan names", kernel.id);
     }
   }

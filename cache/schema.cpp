@@ -188,9 +188,9 @@ const std::vector<std::string>& migrations() {
 }
 
 const std::vector<std::string>& table_names() {
-  static const std::vector<std::string> names{"workload",    "environment", "mugraph",  "schedule",
-                                              "kernel",      "plan",        "plan_kernel", "evidence",
-                                              "session",     "measurement"};
+  static const std::vector<std::string> names{"workload", "environment", "mugraph",     "schedule",
+                                              "kernel",   "plan",        "plan_kernel", "evidence",
+                                              "session",  "measurement"};
   return names;
 }
 

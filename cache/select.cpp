@@ -1,10 +1,10 @@
 #include "cache/select.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <tuple>
-
-#include <fmt/format.h>
 
 #include "cache/blob.h"
 #include "cache/read_rows.h"
@@ -21,7 +21,8 @@ struct TunedWorkload {
 
 // How far from `asked` a workload tuned at `m` is, as a ratio >= 1.
 double distance(std::int64_t m, std::int64_t asked) {
-  auto low = static_cast<double>(std::min(m, asked)), high = static_cast<double>(std::max(m, asked));
+  auto low = static_cast<double>(std::min(m, asked)),
+       high = static_cast<double>(std::max(m, asked));
   return low >= 1 ? high / low : HUGE_VAL;
 }
 
@@ -29,7 +30,8 @@ double distance(std::int64_t m, std::int64_t asked) {
 // asked m in the reach of their tiles.
 std::vector<TunedWorkload> workloads_of(Connection& connection, const Query& query) {
   std::vector<TunedWorkload> workloads;
-  Rows rows(connection, "SELECT id, m, program_sha256 FROM workload WHERE key = ?", query.workload_key);
+  Rows rows(connection, "SELECT id, m, program_sha256 FROM workload WHERE key = ?",
+            query.workload_key);
   while (rows.next()) workloads.push_back({rows.integer(0), rows.integer(1), rows.text(2)});
   std::stable_sort(workloads.begin(), workloads.end(), [&](const auto& a, const auto& b) {
     return std::tuple(distance(a.m, query.m), -a.m) < std::tuple(distance(b.m, query.m), -b.m);
@@ -43,8 +45,10 @@ std::vector<Candidate> candidates_of(Connection& connection, const Query& query,
   {
     Rows rows(connection,
               "SELECT id, mugraph FROM plan WHERE workload = ? AND device_class = ? AND "
-              "dependent_launch = ? AND m_min <= ? AND m_max >= ? AND (uses_library = 0 OR ?) AND text <> ''",
-              workload.id, query.device_class, query.dependent_launch, query.m, query.m, query.allow_library);
+              "dependent_launch = ? AND m_min <= ? AND m_max >= ? AND (uses_library = 0 OR ?) AND "
+              "text <> ''",
+              workload.id, query.device_class, query.dependent_launch, query.m, query.m,
+              query.allow_library);
     while (rows.next()) {
       Candidate candidate;
       candidate.plan = rows.integer(0);
@@ -55,7 +59,8 @@ std::vector<Candidate> candidates_of(Connection& connection, const Query& query,
     }
   }
   for (Candidate& candidate : candidates) read_measurement(connection, query, candidate);
-  std::erase_if(candidates, [&](const Candidate& c) { return !measurement_problem(c, query).empty(); });
+  std::erase_if(candidates,
+                [&](const Candidate& c) { return !measurement_problem(c, query).empty(); });
   return candidates;
 }
 
@@ -65,9 +70,11 @@ std::string name_of(const Candidate& candidate) { return fmt::format("plan {}", 
 
 void read_measurement(Connection& connection, const Query& query, Candidate& candidate) {
   Rows rows(connection,
-            "SELECT m.id, m.kind, m.status, m.reason, m.time_us, e.device_name, e.driver, e.nvrtc, e.tenon "
+            "SELECT m.id, m.kind, m.status, m.reason, m.time_us, e.device_name, e.driver, e.nvrtc, "
+            "e.tenon "
             "FROM measurement m JOIN environment e ON e.id = m.environment WHERE m.plan = ? "
-            "ORDER BY m.kind = 'measured' DESC, e.device_name = ? DESC, m.created DESC, m.id DESC LIMIT 1",
+            "ORDER BY m.kind = 'measured' DESC, e.device_name = ? DESC, m.created DESC, m.id DESC "
+            "LIMIT 1",
             candidate.plan, query.device_name);
   if (!rows.next()) return;
   candidate.measurement = rows.integer(0);
@@ -78,7 +85,8 @@ void read_measurement(Connection& connection, const Query& query, Candidate& can
   auto differs = [&](const char* what, const std::string& asked, int column) {
     std::string stored = rows.text(column);
     if (!asked.empty() && stored != asked && candidate.stale.empty()) {
-      candidate.stale = fmt::format("{} with {} '{}', not '{}'", candidate.kind, what, stored, asked);
+      candidate.stale =
+          fmt::format("{} with {} '{}', not '{}'", candidate.kind, what, stored, asked);
     }
   };
   differs("device", query.device_name, 5);
@@ -110,7 +118,8 @@ std::string evidence_problem(Connection& connection, const Candidate& candidate)
             candidate.mugraph, candidate.plan, candidate.program_sha256);
   while (rows.next()) {
     const std::string method = rows.text(0), verdict = rows.text(1);
-    if (verdict == "refuted") refuted = fmt::format("it was refuted by the {} test: {}", method, rows.text(3));
+    if (verdict == "refuted")
+      refuted = fmt::format("it was refuted by the {} test: {}", method, rows.text(3));
     random = random || (method == "random" && verdict == "pass");
     // What was compared on a device is this plan, not its µGraph.
     numeric = numeric || (method == "numeric" && verdict == "pass" && rows.integer(2) != 0);
@@ -143,9 +152,12 @@ std::optional<Stored> select_best(Connection& connection, const Query& query,
         stored.usable = candidate.kind == "measured";
         stored.fresh = candidate.stale.empty();
         if (!stored.fresh) stored.note = fmt::format("stale: {}", candidate.stale);
-        if (!stored.usable) stored.note += (stored.note.empty() ? "" : "; ") + std::string("estimated, never measured");
+        if (!stored.usable)
+          stored.note +=
+              (stored.note.empty() ? "" : "; ") + std::string("estimated, never measured");
         if (candidate.tuned_m != query.m) {
-          stored.note += fmt::format("{}tuned at m={}", stored.note.empty() ? "" : "; ", candidate.tuned_m);
+          stored.note +=
+              fmt::format("{}tuned at m={}", stored.note.empty() ? "" : "; ", candidate.tuned_m);
         }
         return stored;
       }
@@ -158,10 +170,11 @@ std::optional<Stored> select_plan(Connection& connection, std::int64_t plan) {
   Candidate candidate;
   candidate.plan = plan;
   {
-    Rows rows(connection,
-              "SELECT p.mugraph, w.program_sha256, w.m FROM plan p JOIN workload w ON w.id = p.workload "
-              "WHERE p.id = ?",
-              plan);
+    Rows rows(
+        connection,
+        "SELECT p.mugraph, w.program_sha256, w.m FROM plan p JOIN workload w ON w.id = p.workload "
+        "WHERE p.id = ?",
+        plan);
     if (!rows.next()) return std::nullopt;
     candidate.mugraph = rows.integer(0);
     candidate.program_sha256 = rows.text(1);
@@ -174,7 +187,8 @@ std::optional<Stored> select_plan(Connection& connection, std::int64_t plan) {
   std::string problem = checksum_problem(stored);
   if (!problem.empty()) {
     for (KernelRow& kernel : stored.kernels) kernel.cubin.clear();
-  } else if (problem = measurement_problem(candidate, any); problem.empty() && stored.plan.text.empty()) {
+  } else if (problem = measurement_problem(candidate, any);
+             problem.empty() && stored.plan.text.empty()) {
     problem = "it has no launch plan";
   } else if (problem.empty()) {
     problem = evidence_problem(connection, candidate);

@@ -17,8 +17,8 @@ struct Candidate {
   std::int64_t tuned_m = 0;  // the m it was tuned at
   std::int64_t measurement = 0;
   std::string kind, status, reason;
-  double time_us = 0;     // 0: none
-  std::string stale;      // why the measurement is not fresh; empty when it is
+  double time_us = 0;  // 0: none
+  std::string stale;   // why the measurement is not fresh; empty when it is
   std::string program_sha256;
 };
 

@@ -1,7 +1,7 @@
 // The interface over one connection: a lock, a transaction and translated errors around each call.
-#include <mutex>
-
 #include <fmt/format.h>
+
+#include <mutex>
 
 #include "cache/database.h"
 #include "cache/explain_miss.h"
@@ -16,7 +16,8 @@ namespace {
 
 class SqliteDatabase final : public Database {
  public:
-  explicit SqliteDatabase(std::unique_ptr<Connection> connection) : connection_(std::move(connection)) {}
+  explicit SqliteDatabase(std::unique_ptr<Connection> connection)
+      : connection_(std::move(connection)) {}
 
   const std::string& path() const override { return connection_->path(); }
 

@@ -75,11 +75,23 @@ struct Loaded {
   std::string problems;
 };
 
+// NVRTC opens its builtins by name only, which fails where its folder is not on the loader's path
+// (an unpacked wheel): loaded already, they are found.
+void load_builtins_beside(const std::string& path) {
+  std::error_code failed;
+  for (const auto& entry : std::filesystem::directory_iterator(
+           std::filesystem::path(path).parent_path(), failed)) {
+    const std::string name = entry.path().filename().string();
+    if (name.starts_with("libnvrtc-builtins.so.")) dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+  }
+}
+
 Loaded load() {
   Loaded out;
   std::string tried;
   for (const std::string& path : nvrtc_candidates()) {
     tried += (tried.empty() ? "" : ", ") + path;
+    load_builtins_beside(path);
     // Never closed: NVRTC keeps threads and caches of its own.
     void* library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
     if (!library) continue;

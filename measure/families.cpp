@@ -1,5 +1,8 @@
 #include "measure/families.h"
 
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -65,21 +68,35 @@ double element(Family family, Random& random, bool outlier) {
   }
 }
 
-void fill(Tensor& t, Family family, ir::DType type, Random& random) {
+// Every row has its own stream of random numbers, so that rows are made in parallel and the
+// first rows are the same for any number of them.
+template <class F>
+void each_row(Tensor& t, std::uint64_t seed, const F& f) {
   const std::size_t columns = t.extents.empty() ? 1 : static_cast<std::size_t>(t.extents.back());
-  const std::size_t first = random.bits() % 64;
-  for (std::size_t i = 0; i < t.data.size(); ++i) {
-    bool outlier = columns < 64 ? i % columns == first % columns : i % columns % 64 == first;
-    t.data[i] = ir::round_to(type, static_cast<float>(element(family, random, outlier)));
-  }
-  const std::size_t rows = t.data.size() / columns;
-  if (family == Family::kZeroRow)
-    for (std::size_t r = 0; r < rows; r += 3) std::fill_n(t.data.begin() + static_cast<std::ptrdiff_t>(r * columns), columns, 0.0f);
-  if (family == Family::kNanRow) {
-    std::size_t r = rows / 2;
-    t.data[r * columns + random.bits() % columns] = std::numeric_limits<float>::quiet_NaN();
-    if (rows > 2) t.data[(r + 1) % rows * columns + random.bits() % columns] = std::numeric_limits<float>::infinity();
-  }
+  const std::size_t rows = columns ? t.data.size() / columns : 0;
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, rows, 1 + 4096 / (columns + 1)), [&](const auto& range) {
+    for (std::size_t r = range.begin(); r < range.end(); ++r) {
+      Random random(Random(seed + 0x632be59bd9b4e019ull * (r + 1)).bits());
+      f(random, r, t.data.data() + r * columns, columns);
+    }
+  });
+}
+
+void fill(Tensor& t, Family family, ir::DType type, std::uint64_t seed) {
+  Random common(seed);
+  const std::size_t first = common.bits() % 64;
+  each_row(t, seed, [&](Random& random, std::size_t row, float* to, std::size_t columns) {
+    for (std::size_t j = 0; j < columns; ++j) {
+      bool outlier = columns < 64 ? j == first % columns : j % 64 == first;
+      to[j] = ir::round_to(type, static_cast<float>(element(family, random, outlier)));
+    }
+    if (family == Family::kZeroRow && row % 3 == 0) std::fill_n(to, columns, 0.0f);
+  });
+  if (family != Family::kNanRow) return;
+  const std::size_t columns = static_cast<std::size_t>(t.extents.back()), rows = t.data.size() / columns;
+  const std::size_t row = rows / 2;
+  t.data[row * columns + common.bits() % columns] = std::numeric_limits<float>::quiet_NaN();
+  if (rows > 2) t.data[(row + 1) % rows * columns + common.bits() % columns] = std::numeric_limits<float>::infinity();
 }
 
 }  // namespace
@@ -112,20 +129,21 @@ std::vector<Tensor> make_parameters(const ir::Workload& workload, bool hostile, 
   std::vector<Tensor> out(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].role != ir::Role::kParameter) continue;
-    Random random(seed * 1000 + i + (hostile ? 500 : 0));
     Tensor& t = out[i];
     t = shaped(inputs[i], workload.extents);
     const ir::DType type = ir::bind(inputs[i].dtype, workload.dtype);
     // Products of two hostile parameters must stay within fp16's range.
     const double range = type == ir::DType::kF16 ? 4 : 8;
     // Matrices keep a product's results near 1; vectors (gains, biases) are near 1 themselves.
-    const double scale = t.axes.size() > 1 ? 1 / std::sqrt(static_cast<double>(t.extents[0])) : 1;
-    const std::size_t columns = t.extents.empty() ? 1 : static_cast<std::size_t>(t.extents.back());
-    double row_scale = 1;
-    for (std::size_t e = 0; e < t.data.size(); ++e) {
-      if (hostile && (e % columns == 0 || t.axes.size() == 1)) row_scale = std::exp2(range * (2 * random.uniform() - 1));
-      t.data[e] = ir::round_to(type, static_cast<float>(random.normal() * scale * row_scale));
-    }
+    const bool vector = t.axes.size() < 2;
+    const double scale = vector ? 1 : 1 / std::sqrt(static_cast<double>(t.extents[0]));
+    each_row(t, seed * 1000 + i + (hostile ? 500 : 0), [&](Random& random, std::size_t, float* to, std::size_t columns) {
+      double factor = scale;
+      for (std::size_t j = 0; j < columns; ++j) {
+        if (hostile && (j == 0 || vector)) factor = scale * std::exp2(range * (2 * random.uniform() - 1));
+        to[j] = ir::round_to(type, static_cast<float>(random.normal() * factor));
+      }
+    });
   }
   return out;
 }
@@ -135,9 +153,8 @@ std::vector<Tensor> make_activations(const ir::Workload& workload, const ir::Ext
   std::vector<Tensor> out(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].role != ir::Role::kActivation) continue;
-    Random random(seed * 1000 + i + 100 * (1 + static_cast<std::uint64_t>(family)));
     out[i] = shaped(inputs[i], extents);
-    fill(out[i], family, ir::bind(inputs[i].dtype, workload.dtype), random);
+    fill(out[i], family, ir::bind(inputs[i].dtype, workload.dtype), seed * 1000 + i + 100 * (1 + static_cast<std::uint64_t>(family)));
   }
   return out;
 }

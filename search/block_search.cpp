@@ -58,8 +58,8 @@ std::vector<Frame> frames(const Space& space, const RuleSet& rules) {
 }
 
 BlockSearch::BlockSearch(Space& space, const Frame& frame, const RuleSet& rules,
-                         const BlockBounds& bounds, const std::function<bool()>& stop)
-    : space_(space), frame_(frame), rules_(rules), bounds_(bounds), stop_(stop) {
+                         const std::function<bool()>& stop)
+    : space_(space), frame_(frame), rules_(rules), stop_(stop) {
   std::vector<Load> tensors, literals;
   for (ClassId c : space_.classes()) {
     const Expression& e = space_.at(c);
@@ -210,13 +210,14 @@ struct BlockSearch::Walk {
   };
 
   const BlockSearch& s;
+  const int max_ops;
   BlockResult out;
   std::vector<Load> values;  // class and tile of loads, then of operators' results
   std::vector<int> uses;
   std::vector<BlockOp> ops;
   int loads = 0;
 
-  explicit Walk(const BlockSearch& search) : s(search) {
+  Walk(const BlockSearch& search, int most) : s(search), max_ops(most) {
     values = s.loads_;
     loads = static_cast<int>(values.size());
     uses.assign(values.size(), 0);
@@ -253,7 +254,7 @@ struct BlockSearch::Walk {
   void for_each(const Place& last, F&& f) {
     bool ordered = s.rules_.on(RuleId::kOrder);
     int n = static_cast<int>(values.size());
-    for (int hi = 0; hi < n; ++hi) {
+    for (int hi = ordered ? last.hi : 0; hi < n; ++hi) {
       for (int lo = -1; lo <= hi; ++lo) {
         for (int order = 0; order < 2; ++order) {
           ClassId a = value(hi).cls;
@@ -261,10 +262,6 @@ struct BlockSearch::Walk {
           bool swapped = order == 1;
           if (swapped && (lo < 0 || a == b)) continue;
           const PairWays& pair = swapped ? s.space_.between(b, a) : s.space_.between(a, b);
-          if (ordered && hi < last.hi) {
-            out.pruned.add(RuleId::kOrder, pair.ways.size());
-            continue;
-          }
           if (s.rules_.on(RuleId::kExpression)) out.pruned.add(RuleId::kExpression, pair.foreign);
           for (std::size_t i = 0; i < pair.ways.size(); ++i) {
             Candidate c;
@@ -334,7 +331,7 @@ struct BlockSearch::Walk {
     uses.pop_back();
   }
 
-  int left() const { return s.bounds_.max_ops - static_cast<int>(ops.size()); }
+  int left() const { return max_ops - static_cast<int>(ops.size()); }
 
   // Can what is not used yet still be used up? An operator takes at most two values and makes
   // one, so each lowers the number of loose ends by one at most.
@@ -349,7 +346,7 @@ struct BlockSearch::Walk {
       if (s.rules_.on(RuleId::kExpression)) d = s.distance(value(v).cls, value(v).tile);
       farthest = std::max(farthest, d);
     }
-    int stores = static_cast<int>(s.space_.outputs().size()) + s.bounds_.max_intermediates;
+    int stores = static_cast<int>(s.space_.outputs().size()) + kMaxIntermediates;
     if (loose - stores <= left() && farthest <= left()) return true;
     out.pruned.add(RuleId::kBounds);
     out.cut_off = true;
@@ -447,7 +444,7 @@ struct BlockSearch::Walk {
       if (intermediates++ > 0 && e.dims != shape) return;  // stored together: of one shape
       shape = e.dims;
     }
-    if (intermediates > s.bounds_.max_intermediates) return;
+    if (intermediates > kMaxIntermediates) return;
     // Beside all outputs of the program no intermediate is wanted.
     std::size_t outputs = stores.size() - static_cast<std::size_t>(intermediates);
     if (intermediates > 0 && outputs == s.space_.outputs().size()) return;
@@ -499,16 +496,12 @@ BlockSearch::~BlockSearch() = default;
 
 void BlockSearch::find_roots() {
   roots_ = std::make_unique<Roots>();
-  Walk walk(*this);
+  Walk walk(*this, 1);
   ++walk.out.visited;
   walk.for_each({}, [&](const Walk::Candidate& c) {
     roots_->candidates.push_back(c);
     return true;
   });
-  if (bounds_.max_ops < 1) {
-    walk.out.cut_off = !roots_->candidates.empty();
-    roots_->candidates.clear();
-  }
   roots_->counts = std::move(walk.out);
 }
 
@@ -516,8 +509,8 @@ std::size_t BlockSearch::branches() const { return roots_->candidates.size(); }
 
 BlockResult BlockSearch::root() const { return roots_->counts; }
 
-BlockResult BlockSearch::run(std::size_t branch) const {
-  Walk walk(*this);
+BlockResult BlockSearch::run(std::size_t branch, int max_ops) const {
+  Walk walk(*this, max_ops);
   walk.descend(roots_->candidates[branch]);
   return std::move(walk.out);
 }

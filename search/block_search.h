@@ -9,10 +9,7 @@
 
 namespace tenon::search {
 
-struct BlockBounds {
-  int max_ops = 12;
-  int max_intermediates = 2;  // stored by one kernel
-};
+inline constexpr int kMaxIntermediates = 2;  // stored by one kernel
 
 struct BlockResult {
   std::vector<KernelForm> forms;
@@ -29,13 +26,14 @@ std::vector<Frame> frames(const Space& space, const RuleSet& rules);
 // All kernels cut like one frame. Const calls are safe from several threads.
 class BlockSearch {
  public:
-  BlockSearch(Space& space, const Frame& frame, const RuleSet& rules, const BlockBounds& bounds,
+  BlockSearch(Space& space, const Frame& frame, const RuleSet& rules,
               const std::function<bool()>& stop);
   ~BlockSearch();
 
-  // Number of first operators; run(i) explores the kernels that begin with the i-th.
+  // Number of first operators; run(i) explores the kernels of at most `max_ops` operators
+  // (≥ 1) that begin with the i-th.
   std::size_t branches() const;
-  BlockResult run(std::size_t branch) const;
+  BlockResult run(std::size_t branch, int max_ops) const;
   // Counts of choosing the first operators.
   BlockResult root() const;
 
@@ -53,7 +51,6 @@ class BlockSearch {
   Space& space_;
   Frame frame_;
   const RuleSet& rules_;
-  BlockBounds bounds_;
   const std::function<bool()>& stop_;
   std::vector<Load> loads_;  // all that a kernel may load, literals included
   // By class × tile: operators still needed, at least, until something storable; -1: never.

@@ -1,8 +1,10 @@
 // The search, step by step: expressions, kernels, kernel graphs, µGraphs.
 #include <fmt/format.h>
+#include <tbb/info.h>
 #include <tbb/parallel_for.h>
 #include <tbb/task_arena.h>
 
+#include <algorithm>
 #include <chrono>
 #include <map>
 #include <memory>
@@ -24,6 +26,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::uint64_t kVisitsAfterStop = 100000;
 constexpr std::size_t kGraphsAfterStop = 512;
 
+// Rounds of deepening: a third of the operators, two thirds, all.
+constexpr int kDepths = 3;
+
 class Enumeration {
  public:
   Enumeration(const ir::Program& program, const Options& options, std::stop_token stop)
@@ -31,7 +36,7 @@ class Enumeration {
         options_(options),
         rules_(options.rules_off),
         stop_(std::move(stop)),
-        arena_(options.threads > 0 ? options.threads : tbb::task_arena::automatic) {
+        arena_(concurrency(options.threads)) {
     stopped_ = [this] {
       if (stop_.stop_requested()) return true;
       return options_.budget_seconds > 0 && seconds() > options_.budget_seconds;
@@ -56,6 +61,12 @@ class Enumeration {
   }
 
  private:
+  // No more than the machine has: more would find the same.
+  static int concurrency(int threads) {
+    int most = tbb::info::default_concurrency();
+    return threads > 0 ? std::min(threads, most) : most;
+  }
+
   double seconds() const {
     return std::chrono::duration<double>(Clock::now() - start_).count();
   }
@@ -90,30 +101,49 @@ class Enumeration {
     }
   }
 
+  // Iterative deepening, so that a search that is stopped has the smaller kernels of every cut.
   std::vector<KernelForm> find_kernels(Space& space) {
     std::vector<std::unique_ptr<BlockSearch>> searches;
     std::vector<std::pair<const BlockSearch*, std::size_t>> tasks;
-    BlockResult all;
-    BlockBounds bounds;
-    bounds.max_ops = options_.max_block_ops;
+    BlockResult roots;
     for (const Frame& frame : frames(space, rules_)) {
-      searches.push_back(std::make_unique<BlockSearch>(space, frame, rules_, bounds, stopped_));
-      all += searches.back()->root();
+      if (stopped_()) break;
+      searches.push_back(std::make_unique<BlockSearch>(space, frame, rules_, stopped_));
+      roots += searches.back()->root();
       for (std::size_t b = 0; b < searches.back()->branches(); ++b)
         tasks.push_back({searches.back().get(), b});
     }
-    std::vector<BlockResult> results(tasks.size());
-    arena_.execute([&] {
-      tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
-        if (!stopped_()) results[i] = tasks[i].first->run(tasks[i].second);
-      });
-    });
-    for (BlockResult& r : results) all += std::move(r);
+    // The last depth repeats the ones before, whose counts are then forgotten.
+    BlockResult all;
+    for (int part = 1; part <= kDepths && !(part > 1 && stopped_()); ++part) {
+      int max_ops = (options_.max_block_ops * part + kDepths - 1) / kDepths;
+      BlockResult deeper = run_tasks(tasks, max_ops);
+      if (stopped_()) {
+        std::set<KernelForm> known(deeper.forms.begin(), deeper.forms.end());
+        for (KernelForm& form : all.forms)
+          if (!known.count(form)) deeper.forms.push_back(std::move(form));
+      }
+      all = std::move(deeper);
+    }
+    all += std::move(roots);
     note_stop();
     enumerated_ += all.visited;
     pruned_ += all.pruned;
     if (all.cut_off) cut("max_block_ops");
     return std::move(all.forms);
+  }
+
+  BlockResult run_tasks(const std::vector<std::pair<const BlockSearch*, std::size_t>>& tasks,
+                        int max_ops) {
+    std::vector<BlockResult> results(tasks.size());
+    arena_.execute([&] {
+      tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
+        if (!stopped_()) results[i] = tasks[i].first->run(tasks[i].second, max_ops);
+      });
+    });
+    BlockResult all;
+    for (BlockResult& r : results) all += std::move(r);
+    return all;
   }
 
   // The thread level: of kernels that differ only in how pointwise values are spelled, one.

@@ -50,6 +50,7 @@ class Lowering {
  public:
   Lowering(const Space& space, const ir::Program& program) : space_(space) {
     out_.signature = program.signature;
+    for (ir::ProgramOutput& out : out_.signature.outputs) out.value = ir::kNoValue;
     for (const ir::ProgramInput& in : program.signature.inputs)
       out_.tensors.push_back({in.name, ir::TensorKind::kInput, in.dtype, in.axes});
     for (std::size_t o = 0; o < program.signature.outputs.size(); ++o)

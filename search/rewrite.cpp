@@ -125,14 +125,19 @@ Results factor_in(Rewriter& r, const Operation& o) {
   return out;
 }
 
-// L(a ± b) = L(a) ± L(b).
+// L(a ± b) = L(a) ± L(b). A product becomes two, so only where one of them is none at run time:
+// its addend is constant along the summed dim, or depends on parameters only.
 Results distribute(Rewriter& r, const Operation& o) {
   Results out;
   if (!is_linear(o.op)) return out;
+  auto gains = [&](ClassId addend) {
+    return o.op == OpKind::kSum || !r.has(addend, o.dim) || r.at(addend).parameter_only;
+  };
   for (int which = 0; which < operands_of(o); ++which)
     for (OpKind op : {OpKind::kAdd, OpKind::kSub})
       for (const Operation& s : r.ways(r.operand(o, which), op)) {
         if (r.at(s.a).is_constant || r.at(s.b).is_constant) continue;
+        if (!gains(s.a) && !gains(s.b)) continue;
         out.push_back(r.binary(op, r.reduce(o, which, s.a), r.reduce(o, which, s.b)));
       }
   return out;
@@ -199,7 +204,10 @@ const std::vector<LawRow>& rows() {
        factor_out},
       {{"factor_across", "Σ (t·s)·b = Σ t·(s·b)"}, factor_across},
       {{"factor_in", "(Σ a·b)·s = Σ (a·s)·b; s constant along the summed dim"}, factor_in},
-      {{"distribute", "L(a ± b) = L(a) ± L(b); L a sum or product"}, distribute},
+      {{"distribute",
+        "L(a ± b) = L(a) ± L(b); L a sum, or a product of which one part is constant along the "
+        "summed dim or of parameters only"},
+       distribute},
       {{"associate", "(a·b)·c = a·(b·c), (a+b)+c = a+(b+c), up to commutation"}, associate},
       {{"quotients", "(a/b)·c = (a·c)/b, (a·c)/b = (a/b)·c, a/√b = a·rsqrt(b)"}, quotients},
       {{"squares", "(a·b)² = a²·b²"}, squares},

@@ -139,6 +139,7 @@ std::unique_ptr<PairWays> Space::compute(ClassId a, ClassId b, bool create) {
 void Space::complete() {
   std::vector<ClassId> second = classes_;
   second.push_back(kNoClass);
+  if (closed_) known_.resize(reachable_.size() * (reachable_.size() + 1));
   for (ClassId a : classes_)
     for (ClassId b : second) {
       std::unique_ptr<PairWays> pair = compute(a, b, false);
@@ -152,12 +153,12 @@ void Space::complete() {
         ways_.push_back(way);
       }
       if (grew) compute_descendants();
-      if (closed_) pairs_.emplace(key(a, b), std::move(pair));
+      if (closed_) known_[place(a, b)] = std::move(pair);
     }
 }
 
 const PairWays& Space::between(ClassId a, ClassId b) {
-  if (closed_) return *pairs_.at(key(a, b));
+  if (closed_) return *known_[place(a, b)];
   {
     std::shared_lock lock(mutex_);
     auto it = pairs_.find(key(a, b));

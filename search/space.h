@@ -63,6 +63,10 @@ class Space {
   std::unique_ptr<PairWays> compute(ClassId a, ClassId b, bool create);
   void consider(PairWays& out, const Operation& operation, bool create);
 
+  std::size_t place(ClassId a, ClassId b) const {
+    return static_cast<std::size_t>(a) * (reachable_.size() + 1) + static_cast<std::size_t>(b + 1);
+  }
+
   ExpressionTable& table_;
   bool closed_;  // only admitted operators are wanted: the table does not grow
   std::vector<bool> reachable_;
@@ -75,7 +79,8 @@ class Space {
   std::vector<bool> is_output_, is_intermediate_, is_prepared_;
   DimSet reduced_dims_ = 0;
   std::uint64_t cut_intermediates_ = 0;
-  std::unordered_map<std::uint64_t, std::unique_ptr<PairWays>> pairs_;
+  std::vector<std::unique_ptr<PairWays>> known_;  // closed: by class and second class (or none)
+  std::unordered_map<std::uint64_t, std::unique_ptr<PairWays>> pairs_;  // not closed
   mutable std::shared_mutex mutex_;
 };
 

@@ -13,7 +13,7 @@ namespace tenon::verifier {
 
 enum class Verdict : std::uint8_t {
   kPass,     // random, numeric: accepted (never a proof)
-  kProved,   // z3: no counterexample at the stated dims
+  kProved,   // z3: no counterexample at the stated dims; induction: none at any
   kRefuted,  // a counterexample was found, and confirmed
   kUnknown,  // the method gave up; the reason says why
   kTimeout,
@@ -24,7 +24,7 @@ std::string name(
 Verdict verdict_from_name(const std::string& text);
 
 struct Evidence {
-  std::string method;  // "random", "z3", "numeric"
+  std::string method;  // "random", "z3", "induction", "numeric"
   Verdict verdict = Verdict::kUnknown;
   std::string reason;          // one sentence; for a refutation what differs where
   std::string figures;         // JSON object: dims, primes, trials, seeds, bound, limits …
@@ -49,5 +49,9 @@ struct Z3Options {
 };
 // Bounded proof at small dims that keep the structure.
 Evidence z3_check(const ir::Program& program, const ir::MuGraph& graph, const Z3Options& options);
+// Unbounded proof, for every extent and partition, by induction over the loop ("induction").
+// Proves or gives up; it never refutes.
+Evidence induction_check(const ir::Program& program, const ir::MuGraph& graph,
+                         const Z3Options& options);
 
 }  // namespace tenon::verifier

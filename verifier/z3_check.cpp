@@ -78,7 +78,7 @@ class Z3Check {
     if (unwritten_) return refute_unwritten(evidence);
     discharge_obligations();
     if (!options_.dump_file.empty()) dump();
-    if (decided_by_simplification()) return proved(evidence, "simplification");
+    if (state_.simplifies_to_false(state_.assumptions(), violation())) return proved(evidence, "simplification");
     for (int i = 0; i < kPinnings; ++i)
       if (pinned(i, evidence)) return;
     open(evidence);
@@ -139,8 +139,7 @@ class Z3Check {
     for (const Z3Atom& a : state_.atoms) {
       if (!a.obligation) continue;
       ++obligations_;
-      z3::solver solver(state_.context, "QF_NRA");
-      limit(solver, std::min(1000, state_.remaining_ms()));
+      z3::solver solver = state_.solver(std::min(1000, state_.remaining_ms()));
       for (const auto& [name, symbol] : state_.attributes) solver.add(symbol > state_.context.real_val(0));
       for (const Z3Atom& b : state_.atoms)
         if (!b.obligation && z3::eq(b.argument, a.argument)) solver.add(state_.condition(b));
@@ -157,35 +156,12 @@ class Z3Check {
     return z3::mk_or(v);
   }
 
-  void limit(z3::solver& solver, int milliseconds) {
-    z3::params p(state_.context);
-    p.set("timeout", static_cast<unsigned>(std::max(1, milliseconds)));
-    solver.set(p);
-  }
-
   z3::check_result check(z3::solver& solver) {
     state_.check_limits();
     z3::check_result r = solver.check();
     if (r == z3::unknown) unknown_ = solver.reason_unknown();
     state_.check_limits();
     return r;
-  }
-
-  // Substitution of defined atoms between two passes to sum-of-monomials form: where both
-  // sides are one polynomial, every disjunct becomes false here.
-  z3::tactic normalization() {
-    z3::tactic som = z3::with(z3::tactic(state_.context, "simplify"), state_.normal_form_params());
-    return som & z3::tactic(state_.context, "solve-eqs") & som;
-  }
-
-  bool decided_by_simplification() {
-    state_.check_limits();
-    z3::goal goal(state_.context);
-    z3::expr_vector assumptions = state_.assumptions();
-    for (unsigned i = 0; i < assumptions.size(); ++i) goal.add(assumptions[static_cast<int>(i)]);
-    goal.add(violation());
-    z3::apply_result result = normalization()(goal);
-    return result.size() == 1 && result[0].is_decided_unsat();
   }
 
   void proved(Evidence& evidence, const std::string& by) {
@@ -217,8 +193,7 @@ class Z3Check {
       }
       inputs.values.push_back(std::move(value));
     }
-    z3::solver solver = tactic_solver();
-    limit(solver, std::max(1, state_.remaining_ms() / kPinningTime));
+    z3::solver solver = state_.solver(state_.remaining_ms() / kPinningTime);
     add_query(solver);
     for (unsigned i = 0; i < equal.size(); ++i) solver.add(equal[static_cast<int>(i)]);
     if (check(solver) != z3::sat) return false;
@@ -227,8 +202,7 @@ class Z3Check {
   }
 
   void open(Evidence& evidence) {
-    z3::solver solver = tactic_solver();
-    limit(solver, state_.remaining_ms());
+    z3::solver solver = state_.solver(state_.remaining_ms());
     add_query(solver);
     const z3::check_result result = check(solver);
     if (result == z3::unsat) return proved(evidence, "solver");
@@ -240,11 +214,6 @@ class Z3Check {
     decided_by_ = "solver";
     if (!confirm(model_inputs(solver.get_model()), evidence))
       evidence.reason = "Z3's counterexample does not differ in float64";
-  }
-
-  z3::solver tactic_solver() {
-    z3::tactic finish = z3::tactic(state_.context, "qfnra");
-    return (normalization() & finish).mk_solver();
   }
 
   void add_query(z3::solver& solver) {

@@ -89,6 +89,28 @@ void Z3State::check_limits() const {
   if (exceeds_memory(memory_mb)) throw Z3Limit(false, "the memory limit was reached");
 }
 
+z3::tactic Z3State::normalization() {
+  z3::tactic som = z3::with(z3::tactic(context, "simplify"), normal_form_params());
+  return som & z3::tactic(context, "solve-eqs") & som;
+}
+
+bool Z3State::simplifies_to_false(const z3::expr_vector& assumptions, const z3::expr& violation) {
+  check_limits();
+  z3::goal goal(context);
+  for (unsigned i = 0; i < assumptions.size(); ++i) goal.add(assumptions[static_cast<int>(i)]);
+  goal.add(violation);
+  z3::apply_result result = normalization()(goal);
+  return result.size() == 1 && result[0].is_decided_unsat();
+}
+
+z3::solver Z3State::solver(int timeout_ms) {
+  z3::solver s = (normalization() & z3::tactic(context, "qfnra")).mk_solver();
+  z3::params p(context);
+  p.set("timeout", static_cast<unsigned>(std::max(1, timeout_ms)));
+  s.set(p);
+  return s;
+}
+
 z3::expr Z3State::condition(const Z3Atom& a) {
   z3::expr zero = context.real_val(0);
   if (a.kind == AtomKind::kSqrt) return a.argument >= zero;

@@ -69,6 +69,14 @@ struct Z3State {
   void check_limits() const;
   int remaining_ms() const;
 
+  // Substitution of defined atoms between two passes to sum-of-monomials form: where both
+  // sides of every disjunct are one polynomial, all of them become false here.
+  z3::tactic normalization();
+  // Did that alone show that `assumptions` and `violation` cannot hold together?
+  bool simplifies_to_false(const z3::expr_vector& assumptions, const z3::expr& violation);
+  // A solver that normalizes and then decides nonlinear real arithmetic.
+  z3::solver solver(int timeout_ms);
+
   // That the atom's operator has a value, and what that value satisfies.
   z3::expr condition(const Z3Atom& a);
   z3::expr definition(const Z3Atom& a);

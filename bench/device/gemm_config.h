@@ -17,7 +17,7 @@ namespace gemm_bench {
 //   cm cn sk   cluster along m, along n, split k    ra gr        raster m|n, group
 //   hx hw hy   cache hints n|f|l                    pr           producer registers
 //   pdl late   dependent launch, late trigger       stats        none|ext|rows|slices|tile
-//   sl         slices                               packed wide  weight layout, wide stores
+//   sl rs      slices, row slots                             packed wide  weight layout, wide stores
 //   promo      L2 promotion of the tensor maps, 128|256 (the launcher's)
 //   type       bf16|fp16                            form         rms|layer
 struct Schedule {
@@ -29,7 +29,7 @@ struct Schedule {
         {"cm", "1"},   {"cn", "1"},   {"sk", "1"},  {"ra", "m"},      {"gr", "8"},
         {"hx", "n"},   {"hw", "n"},   {"hy", "n"},  {"pr", "40"},     {"pdl", "0"},
         {"stats", "none"}, {"sl", "8"}, {"packed", "0"}, {"wide", "1"}, {"type", "bf16"},
-        {"form", "rms"},   {"promo", "256"}, {"late", "0"}};
+        {"form", "rms"},   {"promo", "256"}, {"late", "0"}, {"rs", "3"}};
     return table;
   }
   std::string text(const std::string& key) const {
@@ -41,7 +41,7 @@ struct Schedule {
   std::string name() const {
     std::string out;
     for (const char* key : {"type", "form", "tm", "tn", "st", "co", "pp", "cm", "cn", "sk", "ra",
-                            "gr", "hx", "hw", "hy", "pr", "stats", "sl", "packed", "wide", "promo", "pdl", "late"}) {
+                            "gr", "hx", "hw", "hy", "pr", "stats", "sl", "rs", "packed", "wide", "promo", "pdl", "late"}) {
       const bool always = std::string(key) == "tm" || std::string(key) == "tn" ||
                           std::string(key) == "st" || std::string(key) == "stats";
       if (!always && text(key) == defaults().at(key)) continue;
@@ -66,8 +66,8 @@ struct Schedule {
     bytes += (sk - 1) * blocks * (tn / 8 / sk * 16 + 2 * sums() * 4) * 128 * co;
     if (reads_sums()) bytes += 2 * tm * sums() * 4;
     const bool rows = text("stats") == "rows";
-    if (rows) bytes += 9 * 1024;
-    return (bytes + 7) / 8 * 8 + 8 * (2 * number("st") + 8 + (rows ? 9 : 0));
+    if (rows) bytes += 3 * number("rs") * 1024;
+    return (bytes + 7) / 8 * 8 + 8 * (2 * number("st") + 8 + (rows ? 3 * number("rs") : 0));
   }
 
   // Why the schedule is not legal for this problem; empty when it is.
@@ -90,7 +90,9 @@ struct Schedule {
     if (sk > 1 && exchanges_sums() && cluster_tiles(m, n) * cluster() > (cluster() > 4 ? 112 : cluster() > 2 ? 120 : 132)) {
       return "rows summed once need all blocks resident";
     }
-    if (text("stats") == "slices" && number("sl") < cn) return "fewer slices than cluster_n";
+    if (text("stats") == "slices" && (number("sl") < cn || number("sl") % 4)) {
+      return "a multiple of 4 slices, at least cluster_n";
+    }
     if ((k + 63) / 64 < std::max(sk, cn)) return "fewer k steps than parts";
     if (k % 8) return "rows of X are 16-byte aligned: k is a multiple of 8";
     if (number("wide") && n % 8) return "wide stores: n is a multiple of 8";
@@ -147,6 +149,7 @@ struct Schedule {
     constant("bool", "kLateTrigger", text("late"));
     constant("Statistics", "kStatistics", "Statistics::" + statistics.at(text("stats")));
     constant("int", "kSlices", text("sl"));
+    constant("int", "kRowSlots", text("rs"));
     constant("bool", "kPackedWeights", text("packed"));
     constant("bool", "kWideStores", text("wide"));
     s << "};\n";

@@ -420,6 +420,10 @@ void bench(const Shape& s, FILE* out, const char* device) {
   for (Entry e : s.entries) {
     if (only && e.variant->name.find(only) == std::string::npos) continue;
     if (e.groups == 0) e.groups = balanced_groups(*e.variant, n);
+    if ((n + 15) / 16 > e.groups * e.variant->most_tiles) {
+      printf("skip %s: more than %d tiles a cluster\n", e.variant->name.c_str(), e.variant->most_tiles);
+      continue;
+    }
     int resident = 0;
     cudaFuncAttributes attributes;
     CHECK(cudaFuncGetAttributes(&attributes, e.variant->kernel));

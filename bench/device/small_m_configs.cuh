@@ -47,7 +47,7 @@ __global__ void __launch_bounds__(Multicast<C>::kThreads, 1)
 struct Variant {
   std::string name;
   const void* kernel;
-  int threads, shared_bytes, cluster, blocks_per_sm;
+  int threads, shared_bytes, cluster, blocks_per_sm, most_tiles;
   bool packed, fp16;
   int tile_n = 0, share = 0;  // of the multicast kernel
   bool dependent = true;
@@ -114,7 +114,7 @@ const Variant* get() {
              C::kStages, C::kCluster, C::kBlocksPerSm, C::kEarlyUnits, C::kEpilogueWarps, C::kPartials, C::kChains,
              C::kXStaged ? " st" : "", C::kStatsFirst ? " sf" : "", C::kInterleaved ? " il" : "", C::kDependent ? "" : " plain",
              C::kExactK ? "" : " ragged", C::kEvictFirst ? "" : " nohint");
-    auto* made = new Variant{name, (const void*)small_m_kernel<C, T>, Layout<C>::kThreads, Layout<C>::kSharedBytes, C::kCluster, C::kBlocksPerSm,
+    auto* made = new Variant{name, (const void*)small_m_kernel<C, T>, Layout<C>::kThreads, Layout<C>::kSharedBytes, C::kCluster, C::kBlocksPerSm, C::kCluster > 1 ? C::kMaxTiles : 1 << 20,
                              C::kWeights != kRows_, std::is_same<T, Fp16>::value, 0, 0, C::kDependent};
     variants().push_back(made);
     return made;
@@ -132,7 +132,7 @@ const Variant* get_multicast() {
   static Variant* v = [] {
     char name[160];
     snprintf(name, sizeof name, "multicast n%d s%d share%d e%d", C::kTileN, C::kStages, C::kShare, C::kEarlyStages);
-    auto* made = new Variant{name, (const void*)multicast_kernel<C, T>, Multicast<C>::kThreads, Multicast<C>::kSharedBytes, C::kShare, 1,
+    auto* made = new Variant{name, (const void*)multicast_kernel<C, T>, Multicast<C>::kThreads, Multicast<C>::kSharedBytes, C::kShare, 1, 1 << 20,
                              false, std::is_same<T, Fp16>::value, C::kTileN, C::kShare};
     variants().push_back(made);
     return made;
@@ -221,8 +221,8 @@ inline std::vector<Shape>& shapes() {
           {get<Cfg<16, 8, 256, 128, 6, 2, 6, kAsync, 1, 3>>()},
           {get<Cfg<16, 8, 256, 128, 6, 2, 6, kRows_, 1, 3>>()},
           {get<Cfg<16, 16, 128, 128, 3, 2, 6, kBulk, 1, 2, 0, 1>>()},
-          {get<Cfg<16, 8, 128, 128, 3, 4, 6, kBulk, 2, 2, 0, 1>>()},
-          {get<Cfg<16, 8, 128, 128, 5, 4, 12, kBulk, 1, 4>>()},
+          {get<Cfg<16, 8, 128, 128, 3, 4, 7, kBulk, 2, 2, 0, 1>>()},
+          {get<Cfg<16, 8, 128, 128, 5, 4, 13, kBulk, 1, 4>>()},
           {get<Cfg<16, 16, 256, 128, 3, 1, 0, kBulk, 1, 1, 2, 2>>()},
           {get<Cfg<16, 16, 256, 128, 3, 1, 0, kBulk, 1, 1, 0, 1, 2>>()},
           {get<Cfg<16, 16, 256, 128, 3, 1, 0, kBulk, 1, 1, 0, 2, 1, true, 0>>()},
@@ -242,7 +242,7 @@ inline std::vector<Shape>& shapes() {
           {get<Cfg<16, 8, 256, 128, 6, 2, 6>>()},
           {get<Cfg<16, 8, 256, 256, 3, 2, 6>>()},
           {get<Cfg<16, 16, 128, 128, 2, 2, 6>>()},
-          {get<Cfg<16, 8, 128, 128, 5, 4, 12>>()},
+          {get<Cfg<16, 8, 128, 128, 5, 4, 13>>()},
           {get<Cfg<16, 16, 256, 128, 3, 1, 0, kAsync>>()},
           {get<Cfg<16, 8, 512, 128, 6, 1, 0, kAsync>>()},
           {get<Cfg<16, 8, 512, 128, 6, 1, 0, kRows_>>()},
@@ -280,23 +280,14 @@ inline std::vector<Shape>& shapes() {
           {get<Il<Cfg<16, 14, 256, 64, 6, 2, 2, kBulk, 1, 1, 0, 1, 2>>>(), 66},
           {get<Il<Cfg<16, 14, 256, 128, 3, 2, 2, kBulk, 1, 1, 0, 1, 2>>>(), 66},
           {get<Il<Cfg<16, 14, 256, 128, 3, 2, 2, kAsync, 1, 1, 0, 1>>>(), 66},
-          {get<Il<Cfg<16, 7, 512, 128, 6, 2, 2, kRows_, 1, 1, 0, 1>>>(), 66},
           {get<Cfg<16, 7, 512, 64, 12, 2, 2, kBulk, 1, 2>>(), 66},
           {get<Cfg<16, 7, 512, 64, 12, 2, 2, kBulk, 1, 1, 0, 2, 2>>(), 66},
-          {get<Cfg<16, 7, 256, 128, 6, 4, 4, kBulk, 1, 4>>(), 33},
-          {get<Cfg<16, 7, 256, 64, 12, 4, 4, kBulk, 1, 8>>(), 33},
           {get<Cfg<16, 14, 256, 128, 3, 2, 2, kBulk, 1, 1, 0, 2, 2>>(), 66},
           {get<Cfg<16, 14, 256, 128, 3, 2, 2, kBulk, 1, 1, 0, 2, 1, true, 0>>(), 66},
           {get<Cfg<16, 14, 256, 128, 3, 2, 2, kAsync, 1, 1>>(), 66},
           {get<Cfg<16, 7, 512, 128, 6, 2, 2, kBulk, 1, 1>>(), 66},
-          {get<Cfg<16, 7, 256, 256, 3, 4, 4, kBulk, 1, 1>>(), 33},
           {get<Cfg<16, 7, 512, 128, 6, 2, 2>>(), 66},
           {get<Cfg<16, 7, 512, 256, 3, 2, 2>>(), 66},
-          {get<Cfg<16, 14, 128, 128, 3, 4, 4>>(), 33},
-          {get<Cfg<16, 14, 128, 64, 6, 4, 4>>(), 33},
-          {get<Cfg<16, 7, 256, 128, 6, 4, 4>>(), 33},
-          {get<Cfg<16, 7, 256, 256, 3, 4, 4>>(), 33},
-          {get<Cfg<16, 7, 256, 64, 12, 4, 4, kBulk, 1, 4>>(), 33},
           {get<Cfg<16, 14, 256, 128, 3, 2, 2, kAsync>>(), 66},
           {get<Cfg<16, 7, 512, 128, 6, 2, 2, kAsync>>(), 66},
           {get<Cfg<16, 7, 512, 128, 6, 2, 2, kRows_>>(), 66},
@@ -352,12 +343,10 @@ inline std::vector<Shape>& shapes() {
                        {get<Cfg<16, 8, 128, 64, 2, 1, 0, kBulk, 3, 1>>()},
                        {get<Cfg<16, 8, 128, 128, 2, 1, 0, kBulk, 2, 1>>()},
                        {get<Cfg<16, 8, 128, 128, 1, 1, 0, kRegs, 1, 1>>()},
-                       {get<Cfg<16, 8, 128, 128, 2, 1, 0, kBulk, 3, 1>>()},
                        {get<Cfg<16, 8, 128, 128, 4, 1, 0, kBulk, 1, 3>>()},
                        {get<Cfg<16, 8, 128, 128, 4, 1, 0, kBulk, 1, 1>>()},
                        {get<Cfg<16, 8, 128, 128, 4, 1, 0, kBulk, 1, 3, 0, 2, 2>>()},
                        {get<Cfg<16, 4, 256, 256, 4, 1, 0, kBulk, 1, 3>>()},
-                       {get<Cfg<16, 8, 128, 128, 2, 1, 0, kAsync, 3, 1>>()},
                        {get<Cfg<16, 16, 64, 64, 4, 1, 0, kBulk, 1, 3>>()},
                        {get<Cfg<16, 16, 64, 64, 2, 1, 0, kBulk, 2, 1>>()},
                        {get<Cfg<16, 8, 64, 64, 4, 2, 6, kBulk, 1, 3>>()},
@@ -372,7 +361,6 @@ inline std::vector<Shape>& shapes() {
 #if TENON_BENCH_PARTS & 16
       s.push_back({64, 4096, 6144, 15.8, 15.0,
                    {
-                       {get_multicast<McCfg<48, 14, 4, 4>>()},
                        {get_multicast<McCfg<48, 14, 2, 4>>()},
                        {get_multicast<McCfg<48, 14, 1, 4>>()},
                        {get_multicast<McCfg<56, 14, 8, 4>>()},
@@ -394,7 +382,7 @@ inline std::vector<Shape>& shapes() {
                        {get_multicast<McCfg<48, 14, 2, 4>>()},
                        {get_multicast<McCfg<56, 14, 8, 4>>()},
                        {get<Il<Cfg<32, 8, 256, 128, 5, 2, 6, kBulk, 1, 1, 4, 1>>>()},
-                       {get<Il<Cfg<32, 8, 128, 128, 4, 4, 12, kBulk, 1, 2, 4, 1>>>(), 28},
+                       {get<Il<Cfg<32, 8, 128, 128, 4, 4, 14, kBulk, 1, 2, 4, 1>>>(), 28},
                    }});
 #endif
     }

@@ -1,8 +1,8 @@
 // Which stored plan answers a query, and what is said when none does.
-#include <cmath>
-
-#include <gtest/gtest.h>
 #include <SQLiteCpp/SQLiteCpp.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
 
 #include "ir/sha256.h"
 #include "tests/cache/sample.h"
@@ -74,14 +74,13 @@ TEST_F(Best, WithoutEvidenceNothingWins) {
   struct Case {
     const char *random, *z3, *numeric, *said;
   };
-  for (const Case& c : {Case{"", "proved", "pass", "random test"},
-                        Case{"unknown", "proved", "pass", "random test"},
-                        Case{"timeout", "", "pass", "random test"},
-                        Case{"pass", "proved", "", "numeric test"},
-                        Case{"pass", "proved", "unsupported", "numeric test"},
-                        Case{"refuted", "proved", "pass", "refuted by the random test"},
-                        Case{"pass", "refuted", "pass", "refuted by the z3 test"},
-                        Case{"pass", "proved", "refuted", "refuted by the numeric test"}}) {
+  for (const Case& c :
+       {Case{"", "proved", "pass", "random test"}, Case{"unknown", "proved", "pass", "random test"},
+        Case{"timeout", "", "pass", "random test"}, Case{"pass", "proved", "", "numeric test"},
+        Case{"pass", "proved", "unsupported", "numeric test"},
+        Case{"refuted", "proved", "pass", "refuted by the random test"},
+        Case{"pass", "refuted", "pass", "refuted by the z3 test"},
+        Case{"pass", "proved", "refuted", "refuted by the numeric test"}}) {
     TemporaryFolder folder;
     auto database = Database::open(folder.file("a.db"));
     Sample sample;
@@ -387,7 +386,8 @@ TEST_F(Best, CandidatesThatGotNoPlanAreKeptApartAndNeverWin) {
   EXPECT_NE(ids[0], ids[1]);
   auto stored = database_->by_plan(ids[0]);
   EXPECT_FALSE(stored->usable);
-  EXPECT_NE(stored->note.find("unsupported: the host cannot split k"), std::string::npos) << stored->note;
+  EXPECT_NE(stored->note.find("unsupported: the host cannot split k"), std::string::npos)
+      << stored->note;
   EXPECT_TRUE(database_->check().empty());
   EXPECT_NE(ask(query_for(sample)), ids[0]);
 }

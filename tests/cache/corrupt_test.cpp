@@ -1,10 +1,10 @@
 // Damaged files: an error that names the path, or a miss; never a crash, and the file is left as
 // it was.
+#include <gtest/gtest.h>
+
 #include <fstream>
 #include <random>
 #include <sstream>
-
-#include <gtest/gtest.h>
 
 #include "ir/error.h"
 #include "tests/cache/sample.h"
@@ -20,7 +20,8 @@ std::string read_file(const std::string& path) {
 }
 
 void write_file(const std::string& path, const std::string& bytes) {
-  std::ofstream(path, std::ios::binary).write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  std::ofstream(path, std::ios::binary)
+      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
 // The bytes of a database with a few candidates.
@@ -65,10 +66,13 @@ TEST(Corrupt, Junk) {
     std::string bytes(size, '\0');
     for (char& c : bytes) c = static_cast<char>(random());
     for (bool sqlite_magic : {false, true}) {
-      if (sqlite_magic) bytes.replace(0, std::min<std::size_t>(16, size), std::string("SQLite format 3\0", std::min<std::size_t>(16, size)));
+      if (sqlite_magic)
+        bytes.replace(0, std::min<std::size_t>(16, size),
+                      std::string("SQLite format 3\0", std::min<std::size_t>(16, size)));
       const std::string path = folder.file("junk.db");
       write_file(path, bytes);
-      for (bool read_only : {false, true}) EXPECT_THROW(Database::open(path, read_only), UserError) << size;
+      for (bool read_only : {false, true})
+        EXPECT_THROW(Database::open(path, read_only), UserError) << size;
       EXPECT_EQ(read_file(path), bytes);
     }
   }
@@ -137,7 +141,8 @@ TEST(Corrupt, AnAnswerIsNeverADamagedCubin) {
   const std::string sound = sound_file();
   const std::string path = folder.file("a.db");
   // Every byte of the winner's cubin, which is a run of 'a'.
-  for (std::size_t at = sound.find(std::string(100, 'a')); at < sound.size() && sound[at] == 'a'; at += 97) {
+  for (std::size_t at = sound.find(std::string(100, 'a')); at < sound.size() && sound[at] == 'a';
+       at += 97) {
     std::string bytes = sound;
     bytes[at] = 'b';
     write_file(path, bytes);

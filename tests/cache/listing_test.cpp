@@ -10,7 +10,8 @@ TEST(Listing, SortedByWorkloadThenTimeWithTheBestMarked) {
   TemporaryFolder folder;
   auto database = Database::open(folder.file("a.db"));
   EXPECT_TRUE(database->list(false).empty());
-  auto put = [&](std::int64_t m, const std::string& schedule, double time, const std::string& status) {
+  auto put = [&](std::int64_t m, const std::string& schedule, double time,
+                 const std::string& status) {
     Sample sample;
     sample.m = sample.m_min = sample.m_max = m;
     sample.schedule = schedule;
@@ -65,9 +66,10 @@ TEST(Listing, CountsNameEveryTable) {
   for (const auto& [table, count] : database->table_counts()) {
     names += table + "=" + std::to_string(count) + " ";
   }
-  EXPECT_EQ(names,
-            "workload=1 environment=1 mugraph=1 schedule=1 kernel=1 plan=1 plan_kernel=1 evidence=3 "
-            "session=1 measurement=1 ");
+  EXPECT_EQ(
+      names,
+      "workload=1 environment=1 mugraph=1 schedule=1 kernel=1 plan=1 plan_kernel=1 evidence=3 "
+      "session=1 measurement=1 ");
 }
 
 }  // namespace

@@ -1,9 +1,9 @@
 // Databases of every earlier version, and files that only look like one.
+#include <SQLiteCpp/SQLiteCpp.h>
+#include <gtest/gtest.h>
+
 #include <fstream>
 #include <sstream>
-
-#include <gtest/gtest.h>
-#include <SQLiteCpp/SQLiteCpp.h>
 
 #include "cache/schema.h"
 #include "ir/error.h"
@@ -86,7 +86,8 @@ TEST(Migration, AnotherProgramsDatabaseIsRefusedAndUntouched) {
     raw.exec("CREATE TABLE notes (text)");
   }
   const std::string before = read_file(folder.file("a.db"));
-  for (bool read_only : {false, true}) EXPECT_THROW(Database::open(folder.file("a.db"), read_only), UserError);
+  for (bool read_only : {false, true})
+    EXPECT_THROW(Database::open(folder.file("a.db"), read_only), UserError);
   EXPECT_EQ(read_file(folder.file("a.db")), before);
   EXPECT_FALSE(std::filesystem::exists(folder.file("a.db-wal")));
 }

@@ -1,4 +1,5 @@
 // Paths, permissions and full disks: one sentence that names the path, nothing lost.
+#include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -9,8 +10,6 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
-
-#include <gtest/gtest.h>
 
 #include "ir/error.h"
 #include "tests/cache/sample.h"
@@ -97,15 +96,19 @@ TEST(Opening, WithoutPermission) {
   const std::string path = folder.file("a.db");
   add(*Database::open(path), {});
   fs::permissions(path, fs::perms::none);
-  EXPECT_EQ(in_child(true, [&] {
-    refusal(path);
-    refusal(path, true);
-  }), 0);
+  EXPECT_EQ(in_child(true,
+                     [&] {
+                       refusal(path);
+                       refusal(path, true);
+                     }),
+            0);
   fs::permissions(path, fs::perms(0444));
-  EXPECT_EQ(in_child(true, [&] {
-    EXPECT_NE(refusal(path).find("ermission"), std::string::npos);
-    EXPECT_TRUE(Database::open(path, true)->best(query_for({})));
-  }), 0);
+  EXPECT_EQ(in_child(true,
+                     [&] {
+                       EXPECT_NE(refusal(path).find("ermission"), std::string::npos);
+                       EXPECT_TRUE(Database::open(path, true)->best(query_for({})));
+                     }),
+            0);
 }
 
 TEST(Opening, AFolderWithoutWritePermissionServes) {
@@ -114,14 +117,16 @@ TEST(Opening, AFolderWithoutWritePermissionServes) {
   add(*Database::open(path), {});
   fs::permissions(path, fs::perms(0444));
   fs::permissions(folder.path(), fs::perms(0555));
-  EXPECT_EQ(in_child(true, [&] {
-    refusal(path);
-    refusal(folder.file("new.db"));
-    auto database = Database::open(path, true);
-    auto stored = database->best(query_for({}));
-    EXPECT_TRUE(stored);
-    EXPECT_TRUE(database->check().empty());
-  }), 0);
+  EXPECT_EQ(in_child(true,
+                     [&] {
+                       refusal(path);
+                       refusal(folder.file("new.db"));
+                       auto database = Database::open(path, true);
+                       auto stored = database->best(query_for({}));
+                       EXPECT_TRUE(stored);
+                       EXPECT_TRUE(database->check().empty());
+                     }),
+            0);
   int files = 0;
   for ([[maybe_unused]] const auto& entry : fs::directory_iterator(folder.path())) ++files;
   EXPECT_EQ(files, 1);
@@ -132,15 +137,18 @@ TEST(Opening, AReadOnlyFolderWithAnUnfinishedLogStillAnswers) {
   TemporaryFolder folder;
   const std::string path = folder.file("a.db");
   // A process that is killed leaves its log behind; what it committed is in there alone.
-  EXPECT_EQ(in_child(false, [&] {
-    auto database = Database::open(path);
-    add(*database, {});
-    _exit(0);
-  }), 0);
+  EXPECT_EQ(in_child(false,
+                     [&] {
+                       auto database = Database::open(path);
+                       add(*database, {});
+                       _exit(0);
+                     }),
+            0);
   ASSERT_GT(fs::file_size(path + "-wal"), 0u);
   for (const char* suffix : {"", "-wal", "-shm"}) fs::permissions(path + suffix, fs::perms(0444));
   fs::permissions(folder.path(), fs::perms(0555));
-  EXPECT_EQ(in_child(true, [&] { EXPECT_TRUE(Database::open(path, true)->best(query_for({}))); }), 0);
+  EXPECT_EQ(in_child(true, [&] { EXPECT_TRUE(Database::open(path, true)->best(query_for({}))); }),
+            0);
   fs::permissions(folder.path(), fs::perms(0755));
 }
 
@@ -164,7 +172,8 @@ TEST(FullDisk, OneSentenceAndNothingLost) {
   TemporaryFolder folder;
   int code = in_child(false, [&] {
     // A small file system of this process alone.
-    if (unshare(CLONE_NEWNS) != 0 || mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0 ||
         mount("tenon", folder.path().c_str(), "tmpfs", 0, "size=2m") != 0) {
       _exit(77);
     }
@@ -192,33 +201,37 @@ TEST(FullDisk, OneSentenceAndNothingLost) {
 TEST(FullDisk, AFileSizeLimitIsOneSentenceToo) {
   TemporaryFolder folder;
   const std::string path = folder.file("a.db");
-  EXPECT_EQ(in_child(false, [&] {
-    signal(SIGXFSZ, SIG_IGN);
-    rlimit limit{1 << 20, 1 << 20};
-    EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    auto database = Database::open(path);
-    std::string message;
-    int committed = fill_up(*database, &message);
-    EXPECT_GT(committed, 5);
-    EXPECT_NE(message.find(path), std::string::npos) << message;
-    EXPECT_EQ(database->list(false).size(), static_cast<std::size_t>(committed));
-  }), 0);
+  EXPECT_EQ(in_child(false,
+                     [&] {
+                       signal(SIGXFSZ, SIG_IGN);
+                       rlimit limit{1 << 20, 1 << 20};
+                       EXPECT_EQ(setrlimit(RLIMIT_FSIZE, &limit), 0);
+                       auto database = Database::open(path);
+                       std::string message;
+                       int committed = fill_up(*database, &message);
+                       EXPECT_GT(committed, 5);
+                       EXPECT_NE(message.find(path), std::string::npos) << message;
+                       EXPECT_EQ(database->list(false).size(), static_cast<std::size_t>(committed));
+                     }),
+            0);
   EXPECT_TRUE(Database::open(path)->check().empty());
 }
 
 TEST(DefaultPath, FollowsTheVariablesInTheirOrder) {
-  EXPECT_EQ(in_child(false, [] {
-    setenv("TENON_DB", "/a/b.db", 1);
-    setenv("XDG_DATA_HOME", "/data", 1);
-    setenv("HOME", "/home/u", 1);
-    EXPECT_EQ(default_path(), "/a/b.db");
-    setenv("TENON_DB", "", 1);
-    EXPECT_EQ(default_path(), "/data/tenon/tuning.db");
-    unsetenv("XDG_DATA_HOME");
-    EXPECT_EQ(default_path(), "/home/u/.local/share/tenon/tuning.db");
-    unsetenv("HOME");
-    EXPECT_THROW(default_path(), UserError);
-  }), 0);
+  EXPECT_EQ(in_child(false,
+                     [] {
+                       setenv("TENON_DB", "/a/b.db", 1);
+                       setenv("XDG_DATA_HOME", "/data", 1);
+                       setenv("HOME", "/home/u", 1);
+                       EXPECT_EQ(default_path(), "/a/b.db");
+                       setenv("TENON_DB", "", 1);
+                       EXPECT_EQ(default_path(), "/data/tenon/tuning.db");
+                       unsetenv("XDG_DATA_HOME");
+                       EXPECT_EQ(default_path(), "/home/u/.local/share/tenon/tuning.db");
+                       unsetenv("HOME");
+                       EXPECT_THROW(default_path(), UserError);
+                     }),
+            0);
 }
 
 }  // namespace

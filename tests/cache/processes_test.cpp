@@ -1,4 +1,5 @@
 // Several processes on one file, and processes that are killed.
+#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,8 +7,6 @@
 #include <chrono>
 #include <random>
 #include <thread>
-
-#include <gtest/gtest.h>
 
 #include "tests/cache/sample.h"
 

@@ -1,9 +1,9 @@
 // What is put is what is read, and the same thing put twice is one row.
+#include <gtest/gtest.h>
+
 #include <cmath>
 #include <limits>
 #include <map>
-
-#include <gtest/gtest.h>
 
 #include "cache/blob.h"
 #include "ir/error.h"
@@ -21,16 +21,24 @@ std::map<std::string, std::int64_t> counts(Database& database) {
 TEST(RoundTrip, EveryFieldOfAStoredPlan) {
   TemporaryFolder folder;
   const std::string hostile = std::string("zero\0byte", 9) + " quote' \"µ\"\n;DROP TABLE plan;--";
-  const std::string cubin = std::string("\x7f" "ELF\0\x01\xff", 7) + std::string(100000, '\xa5');
+  const std::string cubin = std::string(
+                                "\x7f"
+                                "ELF\0\x01\xff",
+                                7) +
+                            std::string(100000, '\xa5');
   std::int64_t plan_id = 0;
   {
     auto database = Database::open(folder.file("a.db"));
-    WorkloadRow workload{0, "key " + hostile, "program", "text " + hostile, 3, "{\"m\":3}", "fp16", "{}"};
+    WorkloadRow workload{0, "key " + hostile, "program", "text " + hostile,
+                         3, "{\"m\":3}",      "fp16",    "{}"};
     EnvironmentRow environment{0, "GPU " + hostile, "sm_80", 108, "550.1", "12.4", "0.1.0"};
     MuGraphRow mugraph{0, std::string(64, 'a'), "graph " + hostile, "label", "program"};
     ScheduleRow schedule{0, "", "rows(threads=256)"};
-    KernelRow kernel{0,    "",   "source " + hostile, "-opt",    "sm_80", "12.4", cubin, "", "[{}]",
-                     255,  1234, 8,                   0.03125,   "ok",    "a log"};
+    KernelRow kernel{0,       "",      "source " + hostile,
+                     "-opt",  "sm_80", "12.4",
+                     cubin,   "",      "[{}]",
+                     255,     1234,    8,
+                     0.03125, "ok",    "a log"};
     PlanRow plan;
     plan.workload = database->put(workload);
     plan.mugraph = database->put(mugraph);
@@ -121,8 +129,8 @@ TEST(RoundTrip, TheSameRowsTwiceAreOneRow) {
   auto before = counts(*database);
   EXPECT_EQ(add(*database, sample), first);
   auto after = counts(*database);
-  for (const char* table : {"workload", "environment", "mugraph", "schedule", "kernel", "plan", "plan_kernel",
-                            "evidence"}) {
+  for (const char* table : {"workload", "environment", "mugraph", "schedule", "kernel", "plan",
+                            "plan_kernel", "evidence"}) {
     EXPECT_EQ(before[table], after[table]) << table;
     EXPECT_GT(after[table], 0) << table;
   }

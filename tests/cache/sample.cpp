@@ -1,9 +1,9 @@
 #include "tests/cache/sample.h"
 
+#include <fmt/format.h>
+
 #include <cstdlib>
 #include <stdexcept>
-
-#include <fmt/format.h>
 
 #include "ir/sha256.h"
 

@@ -36,7 +36,9 @@ struct Sample {
   std::string driver = "580.65.06";
   std::string nvrtc = "13.0";
   std::string tenon = "0.1.0";
-  std::string cubin = "\x7f" "ELF one";  // empty: no kernel
+  std::string cubin =
+      "\x7f"
+      "ELF one";  // empty: no kernel
   std::int64_t m_min = 16, m_max = 16;
   bool dependent_launch = false;
   bool uses_library = false;

@@ -92,7 +92,7 @@ TEST(Structure, DegreeOfTheOnlineForm) {
 }
 
 TEST(Structure, ProportionalRadicandsAreOneRoot) {
-  Analysed a(testing::read_mugraph(std::string(TENON_FIXTURES) + "/right", "root_of_k_outside"));
+  Analysed a(testing::read_mugraph(std::string(TENON_FIXTURES) + "/hard", "root_of_k_outside"));
   EXPECT_EQ(a.structure.classes.size(), 5U);
   EXPECT_TRUE(roots_independent(a.program, a.graph, a.dims, a.units, a.structure, kPrimes[2], 5));
 }

@@ -52,7 +52,8 @@ struct Defaults {
   static constexpr bool kLateTrigger = false;
 
   static constexpr Statistics kStatistics = Statistics::kNone;
-  static constexpr int kSlices = 8;  // kTileSlices: at most so many slices of k
+  static constexpr int kSlices = 8;    // kTileSlices: at most so many slices of k
+  static constexpr int kRowSlots = 3;  // kGlobalRows: kilobytes of X in flight for each of 3 warps
 
   // W in tile order, swizzled, as packed_weights describes (weights.cuh), and read with flat
   // bulk copies; otherwise row-major through a tensor map.

@@ -63,6 +63,9 @@ __device__ __forceinline__ void multiply_stages(float (&acc)[P::kBlocks][P::kAcc
       // Two steps are queued now: the other warpgroup can start without a gap.
       if (step == steps - 1 && thread % 32 == 0) mbarrier_arrive(other_turn);
     }
+    wgmma_wait<1>();
+    if (step > 0) release_stage<P>(base, place, last, thread % 32);
+    // After the release, which must not be late; this step's product still runs meanwhile.
     if constexpr (P::kSumsInTiles) {
       if (step >= slice.begin && step < slice.end) {
 #pragma unroll
@@ -71,8 +74,6 @@ __device__ __forceinline__ void multiply_stages(float (&acc)[P::kBlocks][P::kAcc
         }
       }
     }
-    wgmma_wait<1>();
-    if (step > 0) release_stage<P>(base, place, last, thread % 32);
     last = ring.stage;
     ring.next();
   }

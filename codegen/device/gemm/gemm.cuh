@@ -42,7 +42,9 @@ __device__ __forceinline__ void init_barriers(unsigned base) {
   mbarrier_init(base + P::kExchanged, 1);
   store_shared_counter(base + P::kProgress, 0);
   if constexpr (P::kReadsRows) {
-    for (int i = 0; i < kReaderWarps * kRowSlots; ++i) mbarrier_init(base + P::kRowFull + 8 * i, 1);
+    for (int i = 0; i < kReaderWarps * P::kRowSlots; ++i) {
+      mbarrier_init(base + P::kRowFull + 8 * i, 1);
+    }
   }
   mbarrier_init_fence();
   if constexpr (P::kSplitK > 1) {

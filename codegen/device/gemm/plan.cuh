@@ -12,7 +12,6 @@ inline constexpr int kSharedLimit = 232448;       // bytes a block may have on s
 inline constexpr int kStagingBytes = 16 * 128;    // a warp's 16 rows x 64 columns of Y
 inline constexpr int kReaderWarps = 3;            // producer warps that do not issue tiles
 inline constexpr int kRowChunkBytes = 1024;       // of X rows, on their way to a reader warp
-inline constexpr int kRowSlots = 3;               // such chunks in flight, for each reader warp
 
 constexpr int align_up(int value, int to) { return (value + to - 1) / to * to; }
 
@@ -57,11 +56,11 @@ struct Plan : Config {
   static constexpr bool kReadsRows = kSums > 0 && Config::kStatistics == Statistics::kGlobalRows;
   static constexpr int kRowRing = kExchange + kExchangeBytes;
   static constexpr int kRowSums =
-      kRowRing + (kReadsRows ? kReaderWarps * kRowSlots * kRowChunkBytes : 0);
+      kRowRing + (kReadsRows ? kReaderWarps * Config::kRowSlots * kRowChunkBytes : 0);
   static constexpr int kBarriers =
       align_up(kRowSums + (kReadsSums ? 2 * Config::kTileM * kSums * 4 : 0), 8);
   static constexpr int kBarrierCount =
-      2 * Config::kStages + 8 + (kReadsRows ? kReaderWarps * kRowSlots : 0);
+      2 * Config::kStages + 8 + (kReadsRows ? kReaderWarps * Config::kRowSlots : 0);
   static constexpr int kSharedBytes = kBarriers + 8 * kBarrierCount;
 
   // Offsets of the barriers, and of a counter after them.
@@ -102,8 +101,8 @@ struct Plan : Config {
   static_assert(Config::kSplitK == 1 || Config::kStatistics != Statistics::kTileSlices,
                 "split k does not share slices between tiles");
   static_assert(Config::kStatistics != Statistics::kTileSlices ||
-                    Config::kSlices >= Config::kClusterN,
-                "at least a slice for each block of a cluster");
+                    (Config::kSlices >= Config::kClusterN && Config::kSlices % 4 == 0),
+                "a multiple of 4 slices, at least one for each block of a cluster");
   static_assert(kSharedBytes <= kSharedLimit, "shared memory of a block");
 };
 

@@ -13,6 +13,7 @@
 #pragma once
 
 #include "device/gemm/producer.cuh"
+#include "device/ptx/cache_hint.cuh"
 #include "device/ptx/fence.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/shared.cuh"
@@ -112,51 +113,42 @@ __device__ __forceinline__ void publish_slice(const Workspace<P>& workspace, con
 template <class P, class Stats>
 struct RowSummer {
   const Operands<typename P::T>& operands;
-  Workspace<P> workspace;
-  unsigned base, ring, barriers;  // shared: this warp's slots and their barriers
+  unsigned base;         // shared memory
   int reader, lane;
-  Ring<kRowSlots> fill, drain;
+  unsigned fetched = 0;  // chunks, since the launch began
+  unsigned added = 0;
   int next_m = 0;
 
-  __device__ __forceinline__ RowSummer(const Operands<typename P::T>& all, const Workspace<P>& to,
-                                       unsigned shared, int reader_warp, int lane_index)
-      : operands(all),
-        workspace(to),
-        base(shared),
-        ring(shared + P::kRowRing + reader_warp * kRowSlots * kRowChunkBytes),
-        barriers(shared + P::kRowFull + reader_warp * kRowSlots * 8),
-        reader(reader_warp),
-        lane(lane_index) {}
-
-  __device__ __forceinline__ int chunk_bytes(int chunk) const {
-    return min(kRowChunkBytes, 2 * operands.k - chunk * kRowChunkBytes);
+  __device__ __forceinline__ unsigned slot(unsigned chunk) const {
+    return base + P::kRowRing + (reader * P::kRowSlots + chunk % P::kRowSlots) * kRowChunkBytes;
+  }
+  __device__ __forceinline__ unsigned full(unsigned chunk) const {
+    return base + P::kRowFull + (reader * P::kRowSlots + chunk % P::kRowSlots) * 8;
   }
 
-  __device__ __forceinline__ void fetch(int row, int chunk) {
+  // `left`: bytes from here to the end of the row.
+  __device__ __forceinline__ void fetch(const char* from, int left) {
     if (lane == 0) {
-      const char* x = reinterpret_cast<const char*>(operands.x + row * operands.x_stride);
-      const unsigned barrier = barriers + 8 * fill.stage;
-      mbarrier_arrive_expect(barrier, chunk_bytes(chunk));
-      bulk_load<P::kHintX, false>(ring + fill.stage * kRowChunkBytes, x + chunk * kRowChunkBytes,
-                                  chunk_bytes(chunk), barrier, 0, cache_policy<P::kHintX>());
+      const int bytes = min(kRowChunkBytes, left);
+      mbarrier_arrive_expect(full(fetched), bytes);
+      bulk_load<P::kHintX, false>(slot(fetched), from, bytes, full(fetched), 0,
+                                  cache_policy<P::kHintX>());
     }
-    fill.next();
+    ++fetched;
   }
 
-  __device__ __forceinline__ void add_chunk(float (&sums)[P::kSumSlots], int chunk) {
-    mbarrier_wait(barriers + 8 * drain.stage, drain.phase);
-    const unsigned from = ring + drain.stage * kRowChunkBytes;
-#pragma unroll
-    for (int offset = 0; offset < kRowChunkBytes; offset += 512) {
-      if (offset + 16 * lane < chunk_bytes(chunk)) {
-        accumulate_16<P, Stats>(sums, load_shared_16(from + offset + 16 * lane));
-      }
+  __device__ __forceinline__ void add_chunk(float (&sums)[P::kSumSlots], int left) {
+    mbarrier_wait(full(added), added / P::kRowSlots & 1);
+#pragma unroll 1
+    for (int offset = 16 * lane; offset < min(kRowChunkBytes, left); offset += 512) {
+      accumulate_16<P, Stats>(sums, load_shared_16(slot(added) + offset));
     }
     __syncwarp();
-    drain.next();
+    ++added;
   }
 
-  __device__ __forceinline__ void publish(float (&sums)[P::kSumSlots], int row) {
+  __device__ __forceinline__ void publish(float (&sums)[P::kSumSlots], int row,
+                                          const Workspace<P>& workspace) const {
 #pragma unroll
     for (int c = 0; c < P::kSums; ++c) {
 #pragma unroll
@@ -164,7 +156,6 @@ struct RowSummer {
         sums[c] += __shfl_xor_sync(0xffffffffu, sums[c], distance);
       }
       if (lane == 0) workspace.partials(row)[c] = sums[c];
-      sums[c] = 0;
     }
     if (lane == 0) {
       fence_gpu();
@@ -172,46 +163,51 @@ struct RowSummer {
     }
   }
 
-  __device__ __forceinline__ void sum_wave(const TileOrder<P>& order, int wave, int k_steps) {
+  __device__ __forceinline__ void sum_wave(const TileOrder<P>& order, int wave, int k_steps,
+                                           const Workspace<P>& workspace) {
     constexpr int kUnit = P::kTileM * P::kClusterM;
     const int first = next_m * kUnit;
-    while (next_m < order.tiles_m && order.first_index(next_m) < (wave + 1) * order.clusters) {
+    while (next_m < order.tiles_m && order.first_index(next_m) < (wave + 1) * order.clusters()) {
       ++next_m;
     }
     const int rows = min(next_m * kUnit, operands.m) - first;
-    if (rows <= 0) return;
     const int share = ceil_div(rows, gridDim.x);
-    const int begin = first + static_cast<int>(blockIdx.x) * share + reader;
-    const int end = min(begin - reader + share, first + rows);
-    const int chunks = ceil_div(2 * operands.k, kRowChunkBytes);
-    // Three quarters of the tile's steps, so that the last row is not late.
+    const int begin = first + static_cast<int>(blockIdx.x) * share;
+    const int end = min(begin + share, first + rows);
+    // Three quarters of the tile's steps over the share, so that the last row is not late.
     const int pace = order.has(wave) ? k_steps * 3 / 4 : 0;
-    float sums[P::kSumSlots] = {};
-    int next_row = begin, next_chunk = 0;
-    auto fetch_next = [&] {
-      if (next_row >= end) return;
-      if (next_chunk == 0 && pace > 0) {
-        const int due = wave * k_steps + pace * (next_row - begin) / share;
-        while (load_shared_counter(base + P::kProgress) < due) __nanosleep(100);
-        __syncwarp();
-      }
-      fetch(next_row, next_chunk);
-      if (++next_chunk == chunks) {
-        next_chunk = 0;
-        next_row += kReaderWarps;
-      }
-    };
+    int due = wave * k_steps;
+    int fetch_row = begin + reader, fetch_left = 2 * operands.k;
 #pragma unroll 1
-    for (int i = 0; i < kRowSlots; ++i) fetch_next();
+    for (int row = fetch_row; row < end; row += kReaderWarps) {
+      float sums[P::kSumSlots] = {};
 #pragma unroll 1
-    for (int row = begin; row < end; row += kReaderWarps) {
-#pragma unroll 1
-      for (int chunk = 0; chunk < chunks; ++chunk) {
-        add_chunk(sums, chunk);
-        if (chunk == chunks - 1) publish(sums, row);
-        fetch_next();
+      for (int left = 2 * operands.k; left > 0;) {
+        if (fetch_row < end && fetched - added < P::kRowSlots && is_due(pace, due)) {
+          fetch(reinterpret_cast<const char*>(operands.x + fetch_row * operands.x_stride) +
+                    (2 * operands.k - fetch_left),
+                fetch_left);
+          fetch_left -= kRowChunkBytes;
+          if (fetch_left <= 0) {
+            fetch_left = 2 * operands.k;
+            fetch_row += kReaderWarps;
+            due += pace * kReaderWarps / share;
+          }
+        } else if (fetched != added) {
+          add_chunk(sums, left);
+          left -= kRowChunkBytes;
+        } else {
+          __nanosleep(100);
+        }
       }
+      publish(sums, row, workspace);
     }
+  }
+
+  // May the row start? The same answer in every lane.
+  __device__ __forceinline__ bool is_due(int pace, int due) const {
+    if (pace == 0) return true;
+    return __shfl_sync(0xffffffffu, load_shared_counter(base + P::kProgress), 0) >= due;
   }
 };
 
@@ -224,35 +220,68 @@ __device__ __forceinline__ void wait_for_sums(const Workspace<P>& workspace, int
     const unsigned expected = P::kStatistics == Statistics::kTileSlices
                                   ? 4 * P::kClusterN * contributors
                                   : static_cast<unsigned>(max(0, min(64, m - row)));
-    while (flag_load(workspace.flag(row)) < expected) __nanosleep(100);
+    while (flag_load(workspace.flag(row)) < expected) __nanosleep(40);
     fence_gpu();
   }
   __syncwarp();
 }
 
-// One row's sums, whatever their source.
+// Partials of one row in slot order, the first `slots` of them.
+template <int kCount>
+__device__ __forceinline__ float add_partials(const uint4 (&v)[kCount], int slots) {
+  float sum = 0;
+#pragma unroll
+  for (int i = 0; i < kCount; ++i) {
+    const unsigned words[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
+#pragma unroll
+    for (int j = 0; j < 4; ++j) sum += 4 * i + j < slots ? __uint_as_float(words[j]) : 0;
+  }
+  return sum;
+}
+
+// The sums of a tile's rows, whatever their source, to shared memory. All loads come before the
+// first use: under load each round trip costs more than a microsecond, and consumers may wait.
 template <class P>
-__device__ __forceinline__ void load_row_sums(const Operands<typename P::T>& operands,
-                                              const Workspace<P>& workspace, int row,
-                                              int contributors, float (&sums)[P::kSumSlots]) {
+__device__ __forceinline__ void read_tile_sums(const Operands<typename P::T>& operands,
+                                               const Workspace<P>& workspace, int first_row,
+                                               int contributors, float* rows, int reader,
+                                               int lane) {
+  constexpr int kReaders = 32 * kReaderWarps;
+  constexpr int kRounds = (P::kTileM + kReaders - 1) / kReaders;
+  const int mine = reader * 32 + lane;
 #pragma unroll
   for (int c = 0; c < P::kSums; ++c) {
-    if constexpr (P::kStatistics == Statistics::kExternal) {
-      sums[c] = row < operands.m ? operands.row_sums[static_cast<long long>(row) * P::kSums + c] : 0;
+    if constexpr (P::kStatistics == Statistics::kTileSlices) {
+      constexpr int kVectors = P::kPartials / 4;
+      const int slots = contributors * P::kClusterN;
+      uint4 v[kRounds][kVectors];
+#pragma unroll
+      for (int i = 0; i < kRounds; ++i) {
+        const int row = min(mine + i * kReaders, P::kTileM - 1);
+        const float* from = workspace.partials(first_row + row) + c * P::kPartials;
+#pragma unroll
+        for (int j = 0; j < kVectors; ++j) v[i][j] = load_16_l2(from + 4 * j);
+      }
+#pragma unroll
+      for (int i = 0; i < kRounds; ++i) {
+        const int row = mine + i * kReaders;
+        if (row < P::kTileM) rows[row * P::kSums + c] = add_partials(v[i], slots);
+      }
     } else {
-      const int slots = P::kStatistics == Statistics::kTileSlices ? contributors * P::kClusterN : 1;
-      constexpr int kAtOnce = P::kPartials < 4 ? P::kPartials : 4;
-      sums[c] = 0;
-      for (int first = 0; first < slots; first += kAtOnce) {
-        float part[kAtOnce];
+      float v[kRounds];
 #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) {
-          part[i] = first + i < slots ? load_shared_by_blocks(workspace.partials(row) +
-                                                              c * P::kPartials + first + i)
-                                      : 0;
+      for (int i = 0; i < kRounds; ++i) {
+        const int row = first_row + min(mine + i * kReaders, P::kTileM - 1);
+        if constexpr (P::kStatistics == Statistics::kExternal) {
+          v[i] = operands.row_sums[static_cast<long long>(min(row, operands.m - 1)) * P::kSums + c];
+        } else {
+          v[i] = load_float_l2(workspace.partials(row) + c);
         }
+      }
 #pragma unroll
-        for (int i = 0; i < kAtOnce; ++i) sums[c] += part[i];
+      for (int i = 0; i < kRounds; ++i) {
+        const int row = mine + i * kReaders;
+        if (row < P::kTileM) rows[row * P::kSums + c] = v[i];
       }
     }
   }
@@ -267,9 +296,11 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
   const int k_steps = k_range<P>(operands.k, place.k).steps();
   const Workspace<P> workspace(operands.workspace, order.tiles_m);
   const unsigned base = to_shared(shared);
-  RowSummer<P, Stats> summer(operands, workspace, base, reader, lane);
+  RowSummer<P, Stats> summer{operands, base, reader, lane};
   for (int step = 0; order.has_wave(step); ++step) {
-    if constexpr (P::kStatistics == Statistics::kGlobalRows) summer.sum_wave(order, step, k_steps);
+    if constexpr (P::kStatistics == Statistics::kGlobalRows) {
+      summer.sum_wave(order, step, k_steps, workspace);
+    }
     if (!order.has(step)) break;
     const TileCoordinates tile = order.at(step);
     const int first_row = (tile.m * P::kClusterM + place.m) * P::kTileM;
@@ -284,12 +315,7 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
       wait_for_sums<P>(workspace, first_row, operands.m, contributors, lane);
     }
     float* rows = reinterpret_cast<float*>(shared + P::kRowSums) + buffer * P::kTileM * P::kSums;
-    for (int r = reader * 32 + lane; r < P::kTileM; r += 32 * kReaderWarps) {
-      float sums[P::kSumSlots];
-      load_row_sums<P>(operands, workspace, first_row + r, contributors, sums);
-#pragma unroll
-      for (int c = 0; c < P::kSums; ++c) rows[r * P::kSums + c] = sums[c];
-    }
+    read_tile_sums<P>(operands, workspace, first_row, contributors, rows, reader, lane);
     __syncwarp();
     if (lane == 0) mbarrier_arrive(base + P::kSumsFull + 8 * buffer);
   }

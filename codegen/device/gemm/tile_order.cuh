@@ -16,20 +16,21 @@ struct TileCoordinates {
 
 template <class P>
 struct TileOrder {
-  int tiles_m, tiles_n, total;  // cluster tiles
-  int cluster, clusters;        // which this is, and how many run
+  int tiles_m, tiles_n;  // cluster tiles
 
   __device__ __forceinline__ TileOrder(int m, int n)
       : tiles_m(ceil_div(m, P::kTileM * P::kClusterM)),
-        tiles_n(ceil_div(n, P::kTileN * P::kClusterN)),
-        total(tiles_m * tiles_n),
-        cluster(blockIdx.x / P::kClusterSize),
-        clusters(gridDim.x / P::kClusterSize) {}
+        tiles_n(ceil_div(n, P::kTileN * P::kClusterN)) {}
 
-  __device__ __forceinline__ int index(int step) const { return cluster + step * clusters; }
-  __device__ __forceinline__ bool has(int step) const { return index(step) < total; }
+  // Which cluster this is, and how many run.
+  __device__ __forceinline__ int cluster() const { return blockIdx.x / P::kClusterSize; }
+  __device__ __forceinline__ int clusters() const { return gridDim.x / P::kClusterSize; }
 
-  __device__ __forceinline__ bool has_wave(int step) const { return step * clusters < total; }
+  __device__ __forceinline__ int index(int step) const { return cluster() + step * clusters(); }
+  __device__ __forceinline__ bool has(int step) const { return index(step) < tiles_m * tiles_n; }
+  __device__ __forceinline__ bool has_wave(int step) const {
+    return step * clusters() < tiles_m * tiles_n;
+  }
 
   __device__ __forceinline__ TileCoordinates at(int step) const {
     constexpr bool kM = P::kRaster == Raster::kAlongM;
@@ -61,7 +62,7 @@ struct TileOrder {
     const int group = kM ? min(P::kRasterGroup, tiles_m - m / P::kRasterGroup * P::kRasterGroup) : 1;
     const int available = kM ? tiles_n : min(P::kRasterGroup, tiles_n);
     const int index = first_index(m);
-    const int wave_end = (index / clusters + 1) * clusters;
+    const int wave_end = (index / clusters() + 1) * clusters();
     const int in_wave = (wave_end - 1 - index) / group + 1;
     const int limit = min(P::kSlices, k_steps) / P::kClusterN;
     return min(min(in_wave, available), max(limit, 1));

@@ -209,24 +209,31 @@ struct ContractionKernel {
     static_for<K::kOperandsB>([&](auto i) {
       wide.b[decltype(i)::value] = aligned(K::template OperandB<decltype(i)::value>::source(args), 16);
     });
-    auto stage_of = [&](int step) { return stages + (step - at.begin) % K::kStages * Tiles::kElements; };
-
+    int fill = 0;  // the stage to be filled next, and the one to be read
+    auto advance = [](int& stage) { stage = stage + 1 == K::kStages ? 0 : stage + 1; };
 #pragma unroll 1
     for (int s = 0; s < K::kStages - 1; ++s) {
       const int step = at.begin + s;
-      if (step < at.end) issue(stage_of(step), args, rows, at, m_end, step * K::kTileK, wide);
+      if (step < at.end)
+        issue(stages + fill * Tiles::kElements, args, rows, at, m_end, step * K::kTileK, wide);
       cp_async_commit();
+      advance(fill);
     }
+    int read = 0;
     for (int step = at.begin; step < at.end; ++step) {
+      T* stage = stages + read * Tiles::kElements;
       cp_async_wait<K::kStages - 2>();
-      finish(stage_of(step), args, rows, at, m_end, step * K::kTileK, sums);
+      finish(stage, args, rows, at, m_end, step * K::kTileK, sums);
       // All chunks of this step are there, and everyone is done with the step before, whose
       // stage is the next to be filled.
       __syncthreads();
       const int next = step + K::kStages - 1;
-      if (next < at.end) issue(stage_of(next), args, rows, at, m_end, next * K::kTileK, wide);
+      if (next < at.end)
+        issue(stages + fill * Tiles::kElements, args, rows, at, m_end, next * K::kTileK, wide);
       cp_async_commit();
-      tile.template multiply<Tiles>(stage_of(step));
+      tile.template multiply<Tiles>(stage);
+      advance(fill);
+      advance(read);
     }
     cp_async_wait<0>();
   }

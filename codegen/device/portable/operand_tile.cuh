@@ -40,12 +40,16 @@ struct OperandTile {
   static constexpr bool kCanCopy =
       Op::kStaged && Op::kColumnStride == 1 && Op::kRowStride * sizeof(T) % 16 == 0;
 
+  // Rows between a thread's chunks: a constant, so that addresses differ by immediates.
+  static constexpr int kRowStep = kThreads / kPerRow;
   static __device__ __forceinline__ int row_of(int i) {
-    return (threadIdx.x + i * kThreads) / kPerRow;
+    return static_cast<int>(threadIdx.x) / kPerRow + i * kRowStep;
   }
-  static __device__ __forceinline__ int column_of() { return threadIdx.x % kPerRow * V; }
+  static __device__ __forceinline__ int column_of() {
+    return static_cast<int>(threadIdx.x) % kPerRow * V;
+  }
   static __device__ __forceinline__ bool owns(int i) {
-    return kChunks % kThreads == 0 || threadIdx.x + i * kThreads < kChunks;
+    return kChunks % kThreads == 0 || static_cast<int>(threadIdx.x) + i * kThreads < kChunks;
   }
 
   // Starts filling the tile from the source at (r0, c0); elements at or past (r_end, c_end)
@@ -109,14 +113,22 @@ struct OperandTile {
                                               int c_end) {
     const int c = c0 + column_of();
     const T* source = Op::source(args);
+    const unsigned to = shared_address(tile + row_of(0) * kStride + column_of());
+    constexpr unsigned kToStep = kRowStep * kStride * sizeof(T);
+    if (r0 + kRows <= r_end && c0 + kColumns <= c_end) {
+      const T* from = source + (r0 + row_of(0)) * Op::kRowStride + c;
 #pragma unroll
+      for (int i = 0; i < kOwned; ++i)
+        if (owns(i)) cp_async_16(to + i * kToStep, from + i * (kRowStep * Op::kRowStride));
+      return;
+    }
+#pragma unroll 1
     for (int i = 0; i < kOwned; ++i) {
       if (!owns(i)) break;
       const int r = r0 + row_of(i);
       const int valid = valid_at(r, c, r_end, c_end);
       // Nothing is read for no bytes, but the address must still be one.
-      cp_async_16_zfill(shared_address(tile + row_of(i) * kStride + column_of()),
-                        valid > 0 ? source + r * Op::kRowStride + c : source,
+      cp_async_16_zfill(to + i * kToStep, valid > 0 ? source + r * Op::kRowStride + c : source,
                         valid * static_cast<int>(sizeof(T)));
     }
   }

@@ -54,7 +54,7 @@ template <class Pass, int V, int kLanes, class Args>
 __device__ __forceinline__ void accumulate_row(float (&s)[Pass::kCount], const Args& args,
                                                const typename Pass::Row& row, int m, int lane,
                                                int begin, int end) {
-#pragma unroll 4
+#pragma unroll 8
   for (int k = begin + lane * V; k < end; k += kLanes * V) {
     const auto x = load_source<Pass, V>(args, m, k, end - k);
     accumulate_run<Pass, V>(s, args, row, x, m, k, end - k);

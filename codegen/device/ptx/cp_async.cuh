@@ -15,7 +15,7 @@ __device__ __forceinline__ unsigned opaque_address(unsigned shared_address) {
   return __shfl_sync(0xffffffffu, shared_address, static_cast<int>(threadIdx.x % 32));
 }
 
-// With an L2 policy (ptx/cache_hint.cuh). Derive the destination from opaque_address.
+// With an L2 policy (ptx/cache_hint.cuh). The destination is opaque_address plus constants.
 __device__ __forceinline__ void cp_async_16(unsigned shared_address, const void* global,
                                             unsigned long long policy) {
   asm volatile("cp.async.cg.shared.global.L2::cache_hint [%0], [%1], 16, %2;" ::"r"(shared_address),

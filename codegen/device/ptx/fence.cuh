@@ -34,10 +34,10 @@ __device__ __forceinline__ unsigned counter_increment(unsigned* counter) {
   return before;
 }
 
-// Loads that do not go through the first-level cache, which other blocks' writes do not reach.
-__device__ __forceinline__ float load_shared_by_blocks(const float* address) {
+// Past the first-level cache, which other blocks' writes do not reach.
+__device__ __forceinline__ float load_float_l2(const float* address) {
   float value;
-  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
+  asm volatile("ld.global.cg.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
   return value;
 }
 

@@ -149,7 +149,7 @@ struct WeightStream<C, Weights::kPackedAsync> {
 
   __device__ __forceinline__ WeightStream(const Params& p, const Share& s, unsigned ring_, unsigned,
                                           int lane)
-      : share(s), next(p, s), ring(opaque_address(ring_ + lane * 16)), policy(0) {
+      : share(s), next(p, s), ring(ring_ + lane * 16), policy(0) {
     next.source += lane * 16;
     if constexpr (C::kEvictFirst) policy = policy_evict_first();
   }
@@ -157,7 +157,7 @@ struct WeightStream<C, Weights::kPackedAsync> {
   __device__ __forceinline__ void fill(int slot) {
     if (next.more()) {
       const int columns = unit_columns<C>(share, next.unit);
-      const unsigned to = ring + slot * L::kUnitBytes;
+      const unsigned to = opaque_address(ring + slot * L::kUnitBytes);
 #pragma unroll
       for (int i = 0; i < 2 * L::kUnitGroups; ++i) {
         if (C::kExactK || i / 2 * kGroupColumns < columns) {
@@ -246,7 +246,7 @@ struct WeightStream<C, Weights::kRowsAsync> {
       : share(s),
         next(s),
         p(p),
-        ring(opaque_address(ring_)),
+        ring(ring_),
         policy(0),
         lane(lane_) {
     if constexpr (C::kEvictFirst) policy = policy_evict_first();
@@ -255,7 +255,7 @@ struct WeightStream<C, Weights::kRowsAsync> {
   __device__ __forceinline__ void fill(int slot) {
     if (next.more()) {
       const int valid = unit_columns<C>(share, next.unit);
-      const unsigned to = ring + slot * L::kUnitBytes;
+      const unsigned to = opaque_address(ring + slot * L::kUnitBytes);
       const int column = share.k0 + next.unit * L::kUnitStride;
 #pragma unroll 2  // all at once would cost registers, with nothing gained
       for (int i = 0; i < kTileRows * kSpan / 32; ++i) {

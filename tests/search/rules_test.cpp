@@ -1,0 +1,158 @@
+// What the pruning rules may and may not remove.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "ir/error.h"
+#include "tests/search/programs.h"
+
+namespace tenon::search::test {
+namespace {
+
+struct Case {
+  const char* name;
+  ir::Program program;
+  int max_block_ops;
+};
+
+// Small enough for the search without its strongest rule.
+std::vector<Case> small_cases() {
+  return {{"unit_rows", unit_rows(), 4},
+          {"scaled_linear", scaled_linear(), 3},
+          {"linear", linear(), 3}};
+}
+
+Result search(const Case& c, const std::vector<std::string>& off) {
+  Options options;
+  options.max_kernels = 2;
+  options.max_block_ops = c.max_block_ops;
+  options.rules_off = off;
+  return enumerate(c.program, options);
+}
+
+TEST(Rules, EachHasAnArgument) {
+  for (const Rule& rule : rules()) {
+    EXPECT_GT(rule.argument.size(), 80u) << rule.name;
+    EXPECT_EQ(rule.argument.rfind(rule.exact ? "Exact" : "Dominance", 0), 0u) << rule.name;
+  }
+}
+
+TEST(Rules, ExactRulesRemoveNothing) {
+  for (const Case& c : small_cases()) {
+    Result on = search(c, {});
+    ASSERT_FALSE(on.graphs.empty());
+    for (const Rule& rule : rules()) {
+      if (!rule.exact) continue;
+      Result off = search(c, {rule.name});
+      EXPECT_EQ(identities(on), identities(off)) << c.name << " without " << rule.name;
+      EXPECT_GE(off.counters.enumerated, on.counters.enumerated) << c.name << ", " << rule.name;
+      EXPECT_EQ(off.counters.pruned.at(rule.name), 0u);
+    }
+  }
+}
+
+// Rules cover for each other: maps and loose ends are known to the expression rule too.
+TEST(Rules, ExactRulesRemoveNothingTogether) {
+  for (const Case& c : small_cases()) {
+    Result on = search(c, {});
+    Result off = search(c, {"maps", "expression", "ends", "bounds"});
+    EXPECT_EQ(identities(on), identities(off)) << c.name;
+    EXPECT_GT(off.counters.enumerated, on.counters.enumerated);
+  }
+}
+
+// On the real program too. (Without the expression rule it would run for days, without the
+// order rule it repeats every kernel in thousands of orders.)
+TEST(Rules, ExactRulesRemoveNothingOfTheRealProgram) {
+  Options options;
+  options.max_kernels = 2;
+  options.max_block_ops = 8;
+  Result on = enumerate(rmsnorm_linear(), options);
+  for (const char* rule : {"equivalence", "maps", "bounds", "ends"}) {
+    Options without = options;
+    without.rules_off = {rule};
+    EXPECT_EQ(identities(on), identities(enumerate(rmsnorm_linear(), without))) << rule;
+  }
+}
+
+std::size_t kernels(const ir::MuGraph& g) { return g.kernels.size(); }
+
+std::size_t fewest_kernels(const Result& r) {
+  std::size_t fewest = 1000;
+  for (const ir::MuGraph& g : r.graphs) fewest = std::min(fewest, kernels(g));
+  return fewest;
+}
+
+// Tensors written between kernels: what dominance saves, beside kernels.
+std::size_t intermediates(const ir::MuGraph& g) {
+  return static_cast<std::size_t>(
+      std::count_if(g.tensors.begin(), g.tensors.end(), [](const ir::Tensor& t) {
+        return t.kind == ir::TensorKind::kIntermediate;
+      }));
+}
+
+// A dominance rule only drops: what it keeps was there, and of what was there a µGraph with as
+// few kernels and as few intermediates remains.
+TEST(Rules, DominanceKeepsABestOne) {
+  for (const ir::Program& program : {rmsnorm_linear(), scaled_linear(), rmsnorm()}) {
+    Options options;
+    options.max_kernels = 2;
+    Result on = enumerate(program, options);
+    for (const Rule& rule : rules()) {
+      if (rule.exact) continue;
+      Options without = options;
+      without.rules_off = {rule.name};
+      Result off = enumerate(program, without);
+      std::set<std::string> more = identities(off);
+      for (const std::string& id : identities(on)) EXPECT_TRUE(more.count(id)) << rule.name;
+      EXPECT_EQ(fewest_kernels(on), fewest_kernels(off)) << rule.name;
+      for (const ir::MuGraph& g : off.graphs)
+        EXPECT_TRUE(std::any_of(on.graphs.begin(), on.graphs.end(),
+                                [&](const ir::MuGraph& kept) {
+                                  return kernels(kept) <= kernels(g) &&
+                                         intermediates(kept) <= intermediates(g);
+                                }))
+            << rule.name;
+    }
+  }
+}
+
+// The thread level: µGraphs without the rule are the kept ones up to spelling, so that a kept
+// one has the same kernels with the same accumulators, loads and stores.
+TEST(Rules, ThreadMergesSpellingsOnly) {
+  auto shape = [](const ir::MuGraph& g) {
+    std::string text;
+    for (const ir::Kernel& k : g.kernels) {
+      text += "|";
+      if (!k.block()) continue;
+      text += std::to_string(k.block()->loop.size()) + "," +
+              std::to_string(k.block()->grid.size()) + "," +
+              std::to_string(k.block()->accumulators.size()) + "," +
+              std::to_string(k.block()->inputs.size()) + "," +
+              std::to_string(k.block()->outputs.size());
+    }
+    return text;
+  };
+  Options options;
+  options.max_kernels = 2;
+  std::set<std::string> kept;
+  for (const ir::MuGraph& g : enumerate(rmsnorm_linear(), options).graphs) kept.insert(shape(g));
+  options.rules_off = {"thread"};
+  Result off = enumerate(rmsnorm_linear(), options);
+  for (const ir::MuGraph& g : off.graphs) EXPECT_TRUE(kept.count(shape(g))) << ir::print(g);
+}
+
+TEST(Rules, UnknownNameIsAUserError) {
+  Options options;
+  options.rules_off = {"nonsense"};
+  try {
+    enumerate(linear(), options);
+    FAIL();
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("nonsense"), std::string::npos);
+    EXPECT_NE(std::string(error.what()).find("equivalence"), std::string::npos);
+  }
+}
+
+}  // namespace
+}  // namespace tenon::search::test
