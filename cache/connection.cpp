@@ -100,6 +100,21 @@ void Connection::transaction(const std::function<void()>& body) {
   }
 }
 
+void Connection::snapshot(const std::function<void()>& body) {
+  if (depth_ > 0) return body();
+  Rows(*this, "BEGIN").run();
+  ++depth_;
+  struct End {
+    Connection& connection;
+    ~End() {
+      --connection.depth_;
+      // Nothing was written: this cannot lose anything.
+      connection.database_.tryExec("COMMIT");
+    }
+  } end{*this};
+  body();
+}
+
 void Rows::bind(int index, double value) {
   if (std::isfinite(value)) {
     statement_.bind(index, value);

@@ -32,7 +32,8 @@ class Connection {
   // Runs `body` in an immediate transaction, or in a savepoint when one is open already; rolls
   // back when it throws.
   void transaction(const std::function<void()>& body);
-  bool in_transaction() const { return depth_ > 0; }
+  // Runs `body`, which only reads, on one state of the file, whatever others write meanwhile.
+  void snapshot(const std::function<void()>& body);
 
  private:
   std::string path_;
@@ -72,7 +73,6 @@ class Rows {
   }
 
  private:
-  struct Null {};
   void bind(int index, std::int64_t value) { statement_.bind(index, value); }
   void bind(int index, int value) { statement_.bind(index, value); }
   void bind(int index, bool value) { statement_.bind(index, value ? 1 : 0); }

@@ -138,8 +138,8 @@ struct Stored {
   MuGraphRow mugraph;
   ScheduleRow schedule;
   PlanRow plan;
-  MeasurementRow measurement;  // id 0: never measured nor estimated
-  std::vector<EvidenceRow> evidence;
+  MeasurementRow measurement;         // id 0: never measured nor estimated
+  std::vector<EvidenceRow> evidence;  // of each method and verdict the newest, oldest first
   std::vector<KernelRow> kernels;
   double reference_time_us = 0;  // the unfused form in the same session; 0 where unknown
   bool usable = false;           // random pass and numeric pass (measured), nothing refuted

@@ -91,13 +91,17 @@ ScheduleRow read_schedule(Connection& connection, std::int64_t id) {
   return row;
 }
 
-std::vector<EvidenceRow> read_evidence(Connection& connection, const PlanRow& plan) {
-  Rows rows(
-      connection,
-      "SELECT id, mugraph, plan, method, verdict, reason, figures, counterexample, seconds, "
-      "created, "
-      "program_sha256 FROM evidence WHERE mugraph = ? AND (plan IS NULL OR plan = ?) ORDER BY id",
-      plan.mugraph, plan.id);
+// Of each method and verdict the newest, in the order of storing.
+std::vector<EvidenceRow> read_evidence(Connection& connection, const PlanRow& plan,
+                                       const std::string& program_sha256) {
+  Rows rows(connection,
+            "SELECT id, mugraph, plan, method, verdict, reason, figures, counterexample, seconds, "
+            "created, program_sha256 FROM evidence WHERE id IN ("
+            "SELECT max(id) FROM evidence WHERE mugraph = ?1 AND plan IS NULL AND "
+            "program_sha256 IN ('', ?3) GROUP BY verdict, method UNION ALL "
+            "SELECT max(id) FROM evidence WHERE plan = ?2 AND "
+            "program_sha256 IN ('', ?3) GROUP BY verdict, method) ORDER BY id",
+            plan.mugraph, plan.id, program_sha256);
   std::vector<EvidenceRow> list;
   while (rows.next()) {
     EvidenceRow row;
@@ -173,7 +177,8 @@ Stored read_stored(Connection& connection, std::int64_t plan, std::int64_t measu
   stored.workload = read_workload(connection, stored.plan.workload);
   stored.mugraph = read_mugraph(connection, stored.plan.mugraph);
   stored.schedule = read_schedule(connection, stored.plan.schedule);
-  stored.evidence = read_evidence(connection, stored.plan);
+  stored.evidence =
+      read_evidence(connection, stored.plan, ir::sha256_hex(stored.workload.program_text));
   for (std::int64_t kernel : stored.plan.kernels) {
     read_kernel(connection, kernel, stored.kernels.emplace_back());
   }

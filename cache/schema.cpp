@@ -106,8 +106,8 @@ CREATE TABLE evidence (
   seconds REAL,
   created TEXT NOT NULL
 ) STRICT;
-CREATE INDEX evidence_by_mugraph ON evidence (mugraph, plan, method);
-CREATE INDEX evidence_by_plan ON evidence (plan, method);
+CREATE INDEX evidence_by_mugraph ON evidence (mugraph, plan, verdict, method, program_sha256);
+CREATE INDEX evidence_by_plan ON evidence (plan, verdict, method, program_sha256);
 
 CREATE TABLE session (
   id INTEGER PRIMARY KEY,
@@ -150,19 +150,24 @@ CREATE VIEW newest AS
     ORDER BY x.kind = 'measured' DESC, x.created DESC, x.id DESC LIMIT 1);
 
 -- Plans whose evidence allows them to be used: the uGraph passed the random test against this
--- very program, the plan passed the numeric test, and nothing refuted either.
+-- very program, the plan passed the numeric test, and nothing refuted either. (Evidence of the
+-- uGraph and of the plan are asked for apart: many plans share a uGraph.)
 CREATE VIEW usable AS
   SELECT p.id AS plan FROM plan p JOIN workload w ON w.id = p.workload
   WHERE p.text <> ''
-    AND EXISTS (SELECT 1 FROM evidence e WHERE e.mugraph = p.mugraph
-      AND (e.plan IS NULL OR e.plan = p.id) AND e.program_sha256 IN ('', w.program_sha256)
-      AND e.method = 'random' AND e.verdict = 'pass')
+    AND (EXISTS (SELECT 1 FROM evidence e WHERE e.mugraph = p.mugraph AND e.plan IS NULL
+          AND e.verdict = 'pass' AND e.method = 'random'
+          AND e.program_sha256 IN ('', w.program_sha256))
+      OR EXISTS (SELECT 1 FROM evidence e WHERE e.plan = p.id
+          AND e.verdict = 'pass' AND e.method = 'random'
+          AND e.program_sha256 IN ('', w.program_sha256)))
     AND EXISTS (SELECT 1 FROM evidence e WHERE e.plan = p.id
-      AND e.program_sha256 IN ('', w.program_sha256)
-      AND e.method = 'numeric' AND e.verdict = 'pass')
-    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.mugraph = p.mugraph
-      AND (e.plan IS NULL OR e.plan = p.id) AND e.program_sha256 IN ('', w.program_sha256)
-      AND e.verdict = 'refuted');
+      AND e.verdict = 'pass' AND e.method = 'numeric'
+      AND e.program_sha256 IN ('', w.program_sha256))
+    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.mugraph = p.mugraph AND e.plan IS NULL
+      AND e.verdict = 'refuted' AND e.program_sha256 IN ('', w.program_sha256))
+    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.plan = p.id
+      AND e.verdict = 'refuted' AND e.program_sha256 IN ('', w.program_sha256));
 
 -- The fastest usable plan per workload, device class and launch mode.
 CREATE VIEW best AS

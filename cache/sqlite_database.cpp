@@ -50,15 +50,18 @@ class SqliteDatabase final : public Database {
     std::string& reason = why != nullptr ? *why : ignored;
     reason.clear();
     try {
-      std::vector<std::string> passed_over;
-      std::optional<Stored> stored = select_best(*connection_, query, passed_over);
-      if (why == nullptr) return stored;
-      if (stored) {
-        reason = stored->note;
-      } else if (passed_over.empty()) {
-        reason = explain_miss(*connection_, query);
-      }
-      for (const std::string& plan : passed_over) reason += (reason.empty() ? "" : "; ") + plan;
+      std::optional<Stored> stored;
+      connection_->snapshot([&] {
+        std::vector<std::string> passed_over;
+        stored = select_best(*connection_, query, passed_over);
+        if (why == nullptr) return;
+        if (stored) {
+          reason = stored->note;
+        } else if (passed_over.empty()) {
+          reason = explain_miss(*connection_, query);
+        }
+        for (const std::string& plan : passed_over) reason += (reason.empty() ? "" : "; ") + plan;
+      });
       return stored;
     } catch (const SQLite::Exception& error) {
       // On the hot path a damaged or locked file is a miss.
@@ -68,21 +71,23 @@ class SqliteDatabase final : public Database {
   }
 
   std::optional<Stored> by_plan(std::int64_t plan_id) override {
-    return guarded([&] { return select_plan(*connection_, plan_id); });
+    return reading([&] { return select_plan(*connection_, plan_id); });
   }
 
   std::vector<Listing> list(bool only_best) override {
-    return guarded([&] { return list_plans(*connection_, only_best); });
+    return reading([&] { return list_plans(*connection_, only_best); });
   }
 
   std::vector<std::pair<std::string, std::int64_t>> table_counts() override {
-    return guarded([&] { return count_tables(*connection_); });
+    return reading([&] { return count_tables(*connection_); });
   }
 
   std::vector<std::string> check() override {
     std::lock_guard lock(mutex_);
     try {
-      return check_contents(*connection_);
+      std::vector<std::string> problems;
+      connection_->snapshot([&] { problems = check_contents(*connection_); });
+      return problems;
     } catch (const SQLite::Exception& error) {
       // The damage can be such that the checks themselves do not get through.
       if (!is_corruption(error)) throw_translated(path(), error);
@@ -99,6 +104,15 @@ class SqliteDatabase final : public Database {
     } catch (const SQLite::Exception& error) {
       throw_translated(path(), error);
     }
+  }
+
+  template <class Body>
+  auto reading(const Body& body) -> decltype(body()) {
+    return guarded([&] {
+      decltype(body()) result;
+      connection_->snapshot([&] { result = body(); });
+      return result;
+    });
   }
 
   template <class Row>

@@ -86,11 +86,11 @@ std::int64_t store(Connection& connection, const ScheduleRow& row) {
 std::int64_t store(Connection& connection, const EvidenceRow& row) {
   // Evidence of the same kind with the same figures (seeds among them) says nothing new.
   const char* find =
-      "SELECT id FROM evidence WHERE mugraph = ? AND plan IS ? AND method = ? AND verdict = ? AND "
-      "figures = ? AND program_sha256 = ?";
+      "SELECT id FROM evidence WHERE mugraph = ? AND plan IS ? AND verdict = ? AND method = ? AND "
+      "program_sha256 = ? AND figures = ?";
   if (std::int64_t id =
-          first_id(Rows(connection, find, row.mugraph, Reference{row.plan}, row.method, row.verdict,
-                        row.figures_json, row.program_sha256))) {
+          first_id(Rows(connection, find, row.mugraph, Reference{row.plan}, row.verdict, row.method,
+                        row.program_sha256, row.figures_json))) {
     return id;
   }
   Rows(connection,

@@ -24,10 +24,11 @@ class Program {
       texts.push_back(kDeviceFiles[i].text);
     }
     nvrtcResult result =
-        nvrtc.create_program(&program_, source.text.c_str(), "kernel.cu", static_cast<int>(names.size()),
-                             texts.data(), names.data());
+        nvrtc.create_program(&program_, source.text.c_str(), "kernel.cu",
+                             static_cast<int>(names.size()), texts.data(), names.data());
     if (result != NVRTC_SUCCESS)
-      throw DeviceError(fmt::format("NVRTC could not create a program: {}", nvrtc.error_string(result)));
+      throw DeviceError(
+          fmt::format("NVRTC could not create a program: {}", nvrtc.error_string(result)));
   }
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
@@ -58,8 +59,8 @@ class Program {
 };
 
 std::vector<std::string> options_for(const ir::Target& target) {
-  return {"--gpu-architecture=" + target.name, "--std=c++17",
-          "--device-as-default-execution-space", "--ptxas-options=-v"};
+  return {"--gpu-architecture=" + target.name, "--std=c++17", "--device-as-default-execution-space",
+          "--ptxas-options=-v"};
 }
 
 // What decides the result besides the compiler: the text and the headers it may include.

@@ -23,9 +23,7 @@ struct KernelContext {
     return dim < 0 ? 1 : workload->extents[static_cast<std::size_t>(dim)];
   }
   ir::DType elem() const { return workload->dtype; }
-  const ir::Tensor& input(int i) const {
-    return facts->flow.inputs[static_cast<std::size_t>(i)];
-  }
+  const ir::Tensor& input(int i) const { return facts->flow.inputs[static_cast<std::size_t>(i)]; }
   std::int64_t stride(int i, int dim) const {
     return ir::stride_of(input(i), dim, workload->extents);
   }

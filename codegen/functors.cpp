@@ -65,12 +65,12 @@ std::string chain_members(const KernelContext& context, const Walk& walk,
   std::string type = has ? type_name(context.type(context.input(walk.source))) : "float";
   text += fmt::format("  using Source = {};\n", type);
   text += fmt::format("  static constexpr bool kHasSource = {};\n", has);
+  text += fmt::format("  static constexpr long long kRowStride = {}, kColumnStride = {};\n",
+                      has && walk.r_dim >= 0 ? context.stride(walk.source, walk.r_dim) : 0,
+                      has && walk.c_dim >= 0 ? context.stride(walk.source, walk.c_dim) : 0);
   text += fmt::format(
-      "  static constexpr long long kRowStride = {}, kColumnStride = {};\n",
-      has && walk.r_dim >= 0 ? context.stride(walk.source, walk.r_dim) : 0,
-      has && walk.c_dim >= 0 ? context.stride(walk.source, walk.c_dim) : 0);
-  text += fmt::format("  {} const Source* source(const Args& args) {{ return {}; }}\n", kFunction,
-                      has ? "args." + context.inputs[static_cast<std::size_t>(walk.source)] : "nullptr");
+      "  {} const Source* source(const Args& args) {{ return {}; }}\n", kFunction,
+      has ? "args." + context.inputs[static_cast<std::size_t>(walk.source)] : "nullptr");
 
   std::string fields, loads;
   for (int i : other_inputs(context, walk, values)) {
@@ -84,7 +84,8 @@ std::string chain_members(const KernelContext& context, const Walk& walk,
       loads += fmt::format("    in.{} = load_one({}, valid > 0);\n", name, at);
     } else {
       fields += fmt::format(" Run<{}, V> {};", element, name);
-      loads += fmt::format("    in.{} = load_run<{}, V>({}, valid, {});\n", name, element, at, stride_c);
+      loads +=
+          fmt::format("    in.{} = load_run<{}, V>({}, valid, {});\n", name, element, at, stride_c);
     }
   }
   text += fmt::format("  template <int V>\n  struct Others {{{} }};\n", fields);
@@ -109,7 +110,8 @@ std::string target_members(const KernelContext& context, const ir::Tensor& tenso
                            const std::string& member, int c_dim) {
   const ir::Extents& extents = context.workload->extents;
   std::string type = type_name(context.type(tensor));
-  std::int64_t row = context.facts->row < 0 ? 0 : ir::stride_of(tensor, context.facts->row, extents);
+  std::int64_t row =
+      context.facts->row < 0 ? 0 : ir::stride_of(tensor, context.facts->row, extents);
   std::int64_t column = c_dim < 0 ? 0 : ir::stride_of(tensor, c_dim, extents);
   return fmt::format(
       "  using Target = {};\n"
@@ -154,7 +156,8 @@ std::string row_struct(const KernelContext& context, const std::string& name,
   }
   return fmt::format(
       "struct {0} {{\n{1}"
-      "  {2} {0} make(const Args& args, int m, const float* sums) {{\n{3}    return {{{4}}};\n  }}\n"
+      "  {2} {0} make(const Args& args, int m, const float* sums) {{\n{3}    return {{{4}}};\n  "
+      "}}\n"
       "}};\n",
       name, fields, kFunction, e.statements("    "), results);
 }
@@ -177,8 +180,8 @@ std::string pass_struct(const KernelContext& context, const std::string& name,
     body += fmt::format("    s[{}] += {};\n", i, terms[i]);
 
   std::string text = fmt::format("struct {} {{\n", name);
-  text += fmt::format("  static constexpr int kFirst = {}, kCount = {}, kExtent = {};\n", pass.first,
-                      pass.count, context.extent(pass.dim));
+  text += fmt::format("  static constexpr int kFirst = {}, kCount = {}, kExtent = {};\n",
+                      pass.first, pass.count, context.extent(pass.dim));
   text += fmt::format("  static constexpr bool kCached = {};\n", cached);
   text += fmt::format("  using Row = {};\n", row_name);
   text += chain_members(context, walk, operands);
@@ -239,10 +242,11 @@ std::string row_output_struct(const KernelContext& context, const std::string& n
     return std::nullopt;
   });
   std::string result = e.emit(output.value);
-  return fmt::format("struct {} {{\n  using Row = {};\n{}  {} float value(const Row& row) {{\n{}    "
-                     "return {};\n  }}\n}};\n",
-                     name, row_name, target_members(context, output.tensor, member, -1), kFunction,
-                     e.statements("    "), result);
+  return fmt::format(
+      "struct {} {{\n  using Row = {};\n{}  {} float value(const Row& row) {{\n{}    "
+      "return {};\n  }}\n}};\n",
+      name, row_name, target_members(context, output.tensor, member, -1), kFunction,
+      e.statements("    "), result);
 }
 
 std::string epilogue_struct(const KernelContext& context, const std::string& name,
@@ -252,7 +256,8 @@ std::string epilogue_struct(const KernelContext& context, const std::string& nam
   Expression e(context, [&](ValueId v) -> std::optional<std::string> {
     if (rows.count(v)) return fmt::format("row.v{}", v);
     int product = facts.product_of(v);
-    if (product >= 0) return fmt::format("acc{}", facts.products.size() == 1 ? "" : std::to_string(product));
+    if (product >= 0)
+      return fmt::format("acc{}", facts.products.size() == 1 ? "" : std::to_string(product));
     if (!facts.flow.graph.is_input(v)) return std::nullopt;
     std::int64_t stride_m = facts.row < 0 ? 0 : context.stride(v, facts.row);
     return fmt::format("load_one(args.{}{})", context.inputs[static_cast<std::size_t>(v)],
@@ -265,13 +270,16 @@ std::string epilogue_struct(const KernelContext& context, const std::string& nam
 
   std::string row_name = name + "Row";
   std::string text = row_struct(context, row_name, {output.value});
-  text += fmt::format("struct {} {{\n  using Args = KernelArgs;\n  using Row = {};\n", name, row_name);
+  text +=
+      fmt::format("struct {} {{\n  using Args = KernelArgs;\n  using Row = {};\n", name, row_name);
   text += target_members(context, output.tensor, member, facts.column);
   text += fmt::format(
-      "  {} Row row(const Args& args, int m, const float* sums) {{ return Row::make(args, m, sums); }}\n",
+      "  {} Row row(const Args& args, int m, const float* sums) {{ return Row::make(args, m, "
+      "sums); }}\n",
       kFunction);
   text += fmt::format(
-      "  {} float apply(const Args& args, const Row& row, {}int m, int n) {{\n{}    return {};\n  }}\n}};\n",
+      "  {} float apply(const Args& args, const Row& row, {}int m, int n) {{\n{}    return {};\n  "
+      "}}\n}};\n",
       kFunction, accumulators, e.statements("    "), result);
   return text;
 }

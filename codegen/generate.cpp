@@ -2,12 +2,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <bit>
 #include <map>
 #include <set>
 
 #include "codegen/codegen.h"
 #include "codegen/lower.h"
+#include "codegen/lower_hopper.h"
 #include "codegen/prepare.h"
 #include "ir/family.h"
 
@@ -54,6 +54,13 @@ class SourceBuilder {
       includes_.push_back(kernel.includes);
     code_ += "\n" + kernel.code;
     entries_.push_back(kernel.entry);
+  }
+  void add(const Repack& repack) {
+    static const std::string kInclude = "#include \"device/hopper/repack.cuh\"\n";
+    if (std::find(includes_.begin(), includes_.end(), kInclude) == includes_.end())
+      includes_.push_back(kInclude);
+    code_ += "\n" + repack.code;
+    entries_.push_back(repack.entry);
   }
   bool empty() const { return entries_.empty(); }
   Source build(const std::string& about) const {
@@ -112,10 +119,10 @@ class PlanBuilder {
     plan.dynamic_dim = ir::dynamic_dim(workload_);
     if (plan.dynamic_dim >= 0) {
       // Kernels are correct for every m; the schedule suits those around the tuned one.
-      auto m = static_cast<std::uint64_t>(workload_.extents[static_cast<std::size_t>(plan.dynamic_dim)]);
-      plan.m_max = std::min<std::int64_t>(static_cast<std::int64_t>(std::bit_ceil(m)), kMaxM);
-      plan.m_max = std::max(plan.m_max, static_cast<std::int64_t>(m));
-      plan.m_min = m == 1 ? 1 : static_cast<std::int64_t>(std::bit_ceil(m) / 2 + 1);
+      const std::int64_t m = workload_.extents[static_cast<std::size_t>(plan.dynamic_dim)];
+      const ir::Bucket bucket = ir::bucket_of(m);
+      plan.m_min = bucket.low;
+      plan.m_max = std::max(m, std::min(bucket.high, kMaxM));
     }
     plan.dtype = workload_.dtype;
     plan.device_class = target_.name;
@@ -158,8 +165,9 @@ class PlanBuilder {
       switch (tensor.kind) {
         case ir::TensorKind::kInput:
           TENON_CHECK(t < inputs, "inputs come first");
-          role = graph_.signature.inputs[t].role == ir::Role::kParameter ? ir::BufferRole::kParameter
-                                                                         : ir::BufferRole::kActivation;
+          role = graph_.signature.inputs[t].role == ir::Role::kParameter
+                     ? ir::BufferRole::kParameter
+                     : ir::BufferRole::kActivation;
           break;
         case ir::TensorKind::kPrepared:
           role = ir::BufferRole::kPrepared;
@@ -185,8 +193,11 @@ class PlanBuilder {
     auto mark = [&](int buffer) {
       if (buffer >= 0) out_.plan.buffers[static_cast<std::size_t>(buffer)].in_main = true;
     };
-    for (const ir::Arg& arg : launch.args)
+    for (const ir::Arg& arg : launch.args) {
       if (arg.kind == ir::ArgKind::kBuffer) mark(arg.buffer);
+      if (arg.kind == ir::ArgKind::kTensorMap)
+        mark(out_.plan.tensor_maps[static_cast<std::size_t>(arg.tensor_map)].buffer);
+    }
     mark(launch.a);
     mark(launch.b);
     mark(launch.out);
@@ -206,7 +217,9 @@ class PlanBuilder {
       launch.kind = ir::LaunchKind::kHost;
       launch.entry = std::to_string(i);
       const ir::Kernel& kernel = graph_.kernels[i];
-      auto use = [&](ir::TensorId t) { out_.plan.buffers[static_cast<std::size_t>(t)].in_main = true; };
+      auto use = [&](ir::TensorId t) {
+        out_.plan.buffers[static_cast<std::size_t>(t)].in_main = true;
+      };
       if (const ir::LibraryMatmul* product = kernel.library()) {
         for (ir::TensorId t : {product->a, product->b, product->out}) use(t);
       } else {
@@ -231,8 +244,9 @@ class PlanBuilder {
       add_kernel(i, main_source, main_module);
     }
     if (!main_source.empty())
-      out_.sources.push_back(main_source.build(out_.plan.mugraph + "\nschedule " + out_.plan.schedule +
-                                               "\n" + ir::print(workload_) + "\n"));
+      out_.sources.push_back(main_source.build(out_.plan.mugraph + "\nschedule " +
+                                               out_.plan.schedule + "\n" + ir::print(workload_) +
+                                               "\n"));
     add_prepare();
   }
 
@@ -246,7 +260,8 @@ class PlanBuilder {
   void add_kernel(std::size_t i, SourceBuilder& source, int module) {
     const ir::Kernel& kernel = graph_.kernels[i];
     ir::KernelView kernel_view = ir::view(graph_, i);
-    LowerOptions options{fmt::format("{}_{}", sanitized(kernel.name), i), schedule_.dependent_launch};
+    LowerOptions options{fmt::format("{}_{}", sanitized(kernel.name), i),
+                         schedule_.dependent_launch};
     Lowered lowered = lower(*kernel_view.facts, schedule_.kernels[i], options);
     source.add(lowered);
     ir::Launch launch = make_launch(lowered, *kernel_view.facts, module, kernel.name);
@@ -257,6 +272,8 @@ class PlanBuilder {
 
   Lowered lower(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
                 const LowerOptions& options) const {
+    if (ir::is_hopper_family(schedule.family))
+      return lower_hopper(facts, schedule, workload_, target_, options);
     return schedule.family == "rows" ? lower_rows(facts, schedule, workload_, options)
                                      : lower_contraction(facts, schedule, workload_, options);
   }
@@ -271,8 +288,16 @@ class PlanBuilder {
     launch.grid[1] = lowered.grid_y;
     launch.block[0] = lowered.threads;
     launch.shared_bytes = lowered.shared_bytes;
-    for (const ir::Tensor& tensor : facts.flow.inputs)
-      launch.args.push_back(buffer_arg(buffers_.at(tensor.name)));
+    launch.cluster[0] = lowered.cluster;
+    std::vector<int> inputs;
+    for (const ir::Tensor& tensor : facts.flow.inputs) inputs.push_back(buffers_.at(tensor.name));
+    if (lowered.repack) {
+      int& from = inputs[static_cast<std::size_t>(lowered.repack->input)];
+      from = repacked(*lowered.repack, from);
+    }
+    for (const MapArg& map : lowered.maps)
+      launch.args.push_back(map_arg(map, inputs[static_cast<std::size_t>(map.input)]));
+    for (int input : inputs) launch.args.push_back(buffer_arg(input));
     for (const ir::Dataflow::Output& output : facts.flow.outputs)
       launch.args.push_back(buffer_arg(buffers_.at(output.tensor.name)));
     if (lowered.uses_workspace) {
@@ -281,6 +306,9 @@ class PlanBuilder {
       launch.args.push_back(buffer_arg(add_buffer(kernel + ".counters", ir::BufferRole::kWorkspace,
                                                   ir::DType::kF32, lowered.counters)));
     }
+    if (lowered.scratch)
+      launch.args.push_back(buffer_arg(add_buffer(kernel + ".scratch", ir::BufferRole::kWorkspace,
+                                                  ir::DType::kF32, *lowered.scratch)));
     if (lowered.takes_m) {
       ir::Arg m;
       m.kind = ir::ArgKind::kInt32;
@@ -288,6 +316,32 @@ class PlanBuilder {
       launch.args.push_back(m);
     }
     return launch;
+  }
+
+  ir::Arg map_arg(const MapArg& map, int buffer) {
+    ir::TensorMapSpec spec;
+    spec.buffer = buffer;
+    spec.rows = map.rows;
+    spec.columns = map.columns;
+    spec.row_stride = map.row_stride;
+    spec.box_rows = map.box_rows;
+    spec.box_columns = 64;
+    spec.swizzle_bytes = 128;
+    spec.l2_promotion_bytes = map.promotion;
+    out_.plan.tensor_maps.push_back(spec);
+    ir::Arg arg;
+    arg.kind = ir::ArgKind::kTensorMap;
+    arg.tensor_map = static_cast<int>(out_.plan.tensor_maps.size()) - 1;
+    return arg;
+  }
+
+  // The buffer that holds `from` in the order that a kernel streams.
+  int repacked(const Repack& repack, int from) {
+    const std::string name = out_.plan.buffers[static_cast<std::size_t>(from)].name + ".streamed";
+    int to =
+        add_buffer(name, ir::BufferRole::kPrepared, workload_.dtype, ir::SizeExpr(repack.elements));
+    repacks_.push_back({repack, from, to});
+    return to;
   }
 
   void add_library_launch(const ir::LibraryMatmul& product, const ir::KernelSchedule& schedule) {
@@ -309,7 +363,7 @@ class PlanBuilder {
   }
 
   void add_prepare() {
-    if (graph_.prepare.outputs.empty()) return;
+    if (graph_.prepare.outputs.empty() && repacks_.empty()) return;
     SourceBuilder source;
     int module = add_module();
     std::vector<PrepareStep> steps = prepare_steps(graph_, workload_, target_);
@@ -325,6 +379,16 @@ class PlanBuilder {
       out_.plan.prepare.push_back(
           make_launch(lowered, facts, module, facts.flow.outputs[0].tensor.name));
     }
+    for (const PendingRepack& r : repacks_) {
+      source.add(r.repack);
+      ir::Launch launch;
+      launch.module = module;
+      launch.entry = r.repack.entry;
+      launch.grid[0] = r.repack.blocks;
+      launch.block[0] = 256;
+      launch.args = {buffer_arg(r.from), buffer_arg(r.to)};
+      out_.plan.prepare.push_back(std::move(launch));
+    }
     out_.sources.push_back(source.build(prepare_text(out_.plan.mugraph)));
   }
 
@@ -334,6 +398,11 @@ class PlanBuilder {
   const ir::Target& target_;
   Generated out_;
   std::map<std::string, int> buffers_;  // by tensor name
+  struct PendingRepack {
+    Repack repack;
+    int from = -1, to = -1;
+  };
+  std::vector<PendingRepack> repacks_;
 };
 
 }  // namespace

@@ -20,17 +20,17 @@ std::string identifier(const std::string& name, std::set<std::string>& taken) {
 }
 
 std::set<std::string> reserved_names() {
-  return {"alignas",  "alignof",  "and",       "asm",      "auto",     "bool",     "break",
-          "case",     "catch",    "char",      "class",    "const",    "constexpr", "continue",
-          "decltype", "default",  "delete",    "do",       "double",   "else",     "enum",
-          "explicit", "export",   "extern",    "false",    "float",    "for",      "friend",
-          "goto",     "if",       "inline",    "int",      "long",     "mutable",  "namespace",
-          "new",      "noexcept", "not",       "nullptr",  "operator", "or",       "private",
-          "protected", "public",  "register",  "return",   "short",    "signed",   "sizeof",
-          "static",   "struct",   "switch",    "template", "this",     "throw",    "true",
-          "try",      "typedef",  "typeid",    "typename", "union",    "unsigned", "using",
-          "virtual",  "void",     "volatile",  "while",    "xor",      "wchar_t",  "Args",
-          "m",        "partials", "counters",  "args",     "row",      "in",       "sums"};
+  return {"alignas",   "alignof",  "and",      "asm",      "auto",     "bool",      "break",
+          "case",      "catch",    "char",     "class",    "const",    "constexpr", "continue",
+          "decltype",  "default",  "delete",   "do",       "double",   "else",      "enum",
+          "explicit",  "export",   "extern",   "false",    "float",    "for",       "friend",
+          "goto",      "if",       "inline",   "int",      "long",     "mutable",   "namespace",
+          "new",       "noexcept", "not",      "nullptr",  "operator", "or",        "private",
+          "protected", "public",   "register", "return",   "short",    "signed",    "sizeof",
+          "static",    "struct",   "switch",   "template", "this",     "throw",     "true",
+          "try",       "typedef",  "typeid",   "typename", "union",    "unsigned",  "using",
+          "virtual",   "void",     "volatile", "while",    "xor",      "wchar_t",   "Args",
+          "m",         "partials", "counters", "args",     "row",      "in",        "sums"};
 }
 
 // Whether rows or a constant follow the dynamic dim.
@@ -83,8 +83,29 @@ std::string KernelWriter::entry_function(const std::string& runner, int threads)
     values += fmt::format("{}{}", values.empty() ? "" : ", ", m.name);
   }
   return fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n  {}::run({{{}}});\n}}\n", threads,
-      entry(), parameters, runner, values);
+      "extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n  {}::run({{{}}});\n}}\n",
+      threads, entry(), parameters, runner, values);
+}
+
+std::string KernelWriter::hopper_entry(int maps, bool scratch, int threads, int blocks_per_sm,
+                                       const std::string& body) const {
+  std::string parameters, values;
+  auto parameter = [&](const std::string& text) {
+    parameters += (parameters.empty() ? "" : ", ") + text;
+  };
+  for (int i = 0; i < maps; ++i)
+    parameter(fmt::format("const __grid_constant__ tenon::device::TensorMap map{}", i));
+  for (const Member& m : members_) {
+    // The scratch buffer stands where a workspace does: after inputs and outputs, before m.
+    if (m.name == "m" && scratch) parameter("unsigned* scratch");
+    parameter(m.type + " " + m.name);
+    values += (values.empty() ? "" : ", ") + m.name;
+  }
+  if (scratch && !takes_m_) parameter("unsigned* scratch");
+  return fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__({}, {})\n{}({}) {{\n  const Args "
+      "args{{{}}};\n{}}}\n",
+      threads, blocks_per_sm, entry(), parameters, values, body);
 }
 
 std::string KernelWriter::rows_expression() const {
@@ -113,7 +134,8 @@ OutputKinds output_kinds(const KernelContext& context) {
 std::string index_table(const std::string& alias, const std::vector<std::string>& structs) {
   std::string text = fmt::format("template <int i> struct {}At;\n", alias);
   for (std::size_t i = 0; i < structs.size(); ++i)
-    text += fmt::format("template <> struct {}At<{}> {{ using Type = {}; }};\n", alias, i, structs[i]);
+    text +=
+        fmt::format("template <> struct {}At<{}> {{ using Type = {}; }};\n", alias, i, structs[i]);
   return text;
 }
 

@@ -10,6 +10,25 @@
 
 namespace tenon::codegen {
 
+// A tensor map that a kernel takes: of an input, 64 columns to a box, 128-byte swizzle.
+struct MapArg {
+  int input = -1;  // index in Dataflow::inputs
+  ir::SizeExpr rows;
+  std::int64_t columns = 0, row_stride = 0;  // elements
+  int box_rows = 0;
+  int promotion = 0;  // of L2 sectors, bytes
+};
+
+// An input that the kernel reads in another order (codegen/device/hopper/repack.cuh): a prepare
+// launch rewrites it into a buffer of its own, which takes its place among the arguments.
+struct Repack {
+  int input = -1;
+  bool packed = false;        // in small_m's order; otherwise [column][reduced]
+  std::int64_t elements = 0;  // of the workload's type
+  std::string entry, code;    // extern "C" entry(const T* from, T* to), 256 threads
+  int blocks = 1;
+};
+
 struct Lowered {
   std::string includes;  // headers of codegen/ that the code needs, one a line
   std::string code;      // one namespace and its extern "C" entry
@@ -22,6 +41,11 @@ struct Lowered {
   ir::SizeExpr partials, counters;
   bool uses_workspace = false;
   bool takes_m = false;
+  // Kernels of sm_90a.
+  int cluster = 1;                      // blocks, along x
+  std::vector<MapArg> maps;             // first of the entry's arguments
+  std::optional<ir::SizeExpr> scratch;  // zeroed workspace, elements of 4 bytes; after the outputs
+  std::optional<Repack> repack;
   // The entry's arguments: inputs and outputs of the dataflow in order, then partials and
   // counters where there is a workspace, then m where there is a dynamic dim.
 };
@@ -50,6 +74,10 @@ class KernelWriter {
   // The extern "C" entry that builds Args and runs `runner`.
   std::string entry_function(const std::string& runner, int threads) const;
   std::string entry() const { return "tenon_" + options_.name; }
+  // The same for a kernel that takes `maps` tensor maps (map0, map1 …) and, where it has one, a
+  // scratch buffer; `body` sees them and `args`.
+  std::string hopper_entry(int maps, bool scratch, int threads, int blocks_per_sm,
+                           const std::string& body) const;
   // C++ expression of the number of rows.
   std::string rows_expression() const;
   // Text of the row dim's extent in a SizeExpr, "1" without one.

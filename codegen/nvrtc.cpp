@@ -79,10 +79,11 @@ struct Loaded {
 // (an unpacked wheel): loaded already, they are found.
 void load_builtins_beside(const std::string& path) {
   std::error_code failed;
-  for (const auto& entry : std::filesystem::directory_iterator(
-           std::filesystem::path(path).parent_path(), failed)) {
+  for (const auto& entry :
+       std::filesystem::directory_iterator(std::filesystem::path(path).parent_path(), failed)) {
     const std::string name = entry.path().filename().string();
-    if (name.starts_with("libnvrtc-builtins.so.")) dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (name.starts_with("libnvrtc-builtins.so."))
+      dlopen(entry.path().c_str(), RTLD_NOW | RTLD_LOCAL);
   }
 }
 
@@ -117,7 +118,8 @@ std::vector<std::string> nvrtc_candidates() {
     else
       out.push_back(chosen);
   }
-  for (const char* lib : {"lib64", "lib"}) add_folder(out, std::filesystem::path(TENON_CUDA_ROOT) / lib);
+  for (const char* lib : {"lib64", "lib"})
+    add_folder(out, std::filesystem::path(TENON_CUDA_ROOT) / lib);
   for (const char* name : kNames) out.push_back(name);
   std::error_code failed;
   std::filesystem::path exe = std::filesystem::read_symlink("/proc/self/exe", failed);
@@ -128,7 +130,8 @@ std::vector<std::string> nvrtc_candidates() {
   for (std::size_t begin = 0; begin < paths.size();) {
     std::size_t end = std::min(paths.find(':', begin), paths.size());
     std::filesystem::path folder = paths.substr(begin, end - begin);
-    for (const char* wheel : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"}) add_folder(out, folder / wheel);
+    for (const char* wheel : {"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"})
+      add_folder(out, folder / wheel);
     begin = end + 1;
   }
   return out;

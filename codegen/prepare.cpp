@@ -37,8 +37,8 @@ class PrepareLowering {
   }
 
   bool reduction(ValueId v) const {
-    return !graph_.is_input(v) && (graph_.node(v).op == ir::OpKind::kSum ||
-                                   graph_.node(v).op == ir::OpKind::kMatmul);
+    return !graph_.is_input(v) &&
+           (graph_.node(v).op == ir::OpKind::kSum || graph_.node(v).op == ir::OpKind::kMatmul);
   }
 
   // Gives every reduction that `v` depends on a tensor, operands first.
@@ -113,14 +113,19 @@ class PrepareLowering {
     const ir::KernelFacts& facts = *view.facts;
     if (facts.kernel_class == ir::KernelClass::kContraction)
       return {"contraction",
-              {{"tile_m", 64}, {"tile_n", 64}, {"tile_k", 16}, {"warps_m", 2}, {"warps_n", 2},
-               {"stages", 2}, {"fma", 1}}};
+              {{"tile_m", 64},
+               {"tile_n", 64},
+               {"tile_k", 16},
+               {"warps_m", 2},
+               {"warps_n", 2},
+               {"stages", 2},
+               {"fma", 1}}};
     bool along_rows = false;
     for (const ir::SumPass& pass : facts.passes)
-      along_rows = along_rows ||
-                   (pass.source >= 0 &&
-                    ir::stride_of(facts.flow.inputs[static_cast<std::size_t>(pass.source)], pass.dim,
-                                  workload_.extents) == 1);
+      along_rows =
+          along_rows || (pass.source >= 0 &&
+                         ir::stride_of(facts.flow.inputs[static_cast<std::size_t>(pass.source)],
+                                       pass.dim, workload_.extents) == 1);
     if (facts.passes.empty()) along_rows = facts.flow.outputs[0].tensor.axes.size() == 2;
     return {"rows", {{"threads", 128}, {"group", along_rows ? 32 : 1}}};
   }

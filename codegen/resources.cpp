@@ -30,9 +30,9 @@ class Cubin {
  public:
   explicit Cubin(const std::string& bytes) : bytes_(bytes) {
     auto header = read_at<Elf64_Ehdr>(bytes, 0);
-    TENON_CHECK(std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
-                    header.e_ident[EI_CLASS] == ELFCLASS64,
-                "not a cubin");
+    TENON_CHECK(
+        std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 && header.e_ident[EI_CLASS] == ELFCLASS64,
+        "not a cubin");
     for (int i = 0; i < header.e_shnum; ++i)
       sections_.push_back(read_at<Elf64_Shdr>(
           bytes, header.e_shoff + static_cast<std::uint64_t>(i) * header.e_shentsize));
@@ -84,7 +84,8 @@ class Cubin {
 };
 
 // ptxas says, for each function: "Function properties for <name>" and on the next line
-// "<n> bytes stack frame, <n> bytes spill stores, <n> bytes spill loads".
+// "<n> bytes stack frame, <n> bytes spill stores, <n> bytes spill loads", after a prefix that
+// differs between versions.
 std::map<std::string, int> spills_of(const std::string& log) {
   std::map<std::string, int> out;
   std::istringstream lines(log);
@@ -97,10 +98,11 @@ std::map<std::string, int> spills_of(const std::string& log) {
       continue;
     }
     int stack = 0, stores = 0, loads = 0;
-    std::size_t begin = line.find_first_not_of(" \t");
+    std::size_t begin = line.find_first_of("0123456789");
     if (begin != std::string::npos && !function.empty() &&
-        std::sscanf(line.c_str() + begin, "%d bytes stack frame, %d bytes spill stores, %d bytes spill loads",
-                    &stack, &stores, &loads) == 3)
+        std::sscanf(line.c_str() + begin,
+                    "%d bytes stack frame, %d bytes spill stores, %d bytes spill loads", &stack,
+                    &stores, &loads) == 3)
       out[function] = stores + loads;
   }
   return out;

@@ -8,16 +8,19 @@
 #include <set>
 
 #include "ir/error.h"
+#include "ir/hopper_family.h"
 
 namespace tenon::ir {
 
 namespace {
 
-constexpr std::int64_t kMaxGrid = 2147483647;     // blocks along x
+constexpr std::int64_t kMaxGrid = 2147483647;  // blocks along x
 constexpr std::int64_t kMaxExtent = 2147483647 - (1 << 20);
 constexpr int kMaxSplits = 256;
 
-bool power_of_two(std::int64_t v) { return v > 0 && std::has_single_bit(static_cast<std::uint64_t>(v)); }
+bool power_of_two(std::int64_t v) {
+  return v > 0 && std::has_single_bit(static_cast<std::uint64_t>(v));
+}
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
 
@@ -121,8 +124,8 @@ Reason illegal_tiles(const KernelFacts& facts, const ContractionParams& p, bool 
     return fmt::format("{} threads do not share out tile_k={} evenly", p.threads(), p.tile_k);
   if (b_rows_are_k && p.threads() % (p.tile_n / chunk) != 0)
     return fmt::format("{} threads do not share out tile_n={} evenly", p.threads(), p.tile_n);
-  std::int64_t accumulators = static_cast<std::int64_t>(facts.products.size()) * p.tile_m *
-                              p.tile_n / p.threads();
+  std::int64_t accumulators =
+      static_cast<std::int64_t>(facts.products.size()) * p.tile_m * p.tile_n / p.threads();
   // Fragments of the operands come on top; beyond this the compiler spills.
   std::int64_t limit = tensor_cores ? 128 : 64;
   if (accumulators > limit)
@@ -137,9 +140,9 @@ Reason illegal_registers(const KernelFacts& facts, const ContractionParams& p, b
     if (pass.with_product) loop_sums = pass.count;
   int chunk = tensor_cores ? 8 : 4;
   std::int64_t owned = ceil_div(std::int64_t{p.tile_m} * p.tile_k / chunk, p.threads());
-  std::int64_t registers = static_cast<std::int64_t>(facts.products.size()) * p.tile_m * p.tile_n /
-                               p.threads() +
-                           loop_sums * owned;
+  std::int64_t registers =
+      static_cast<std::int64_t>(facts.products.size()) * p.tile_m * p.tile_n / p.threads() +
+      loop_sums * owned;
   std::int64_t warp_m = p.tile_m / p.warps_m;
   if (tensor_cores)
     registers += static_cast<std::int64_t>(facts.a_operands.size()) * warp_m / 16 * 4;
@@ -194,8 +197,8 @@ Reason illegal_library(const KernelView& kernel, const KernelSchedule& schedule,
   const Tensor& out = kernel.tensors[static_cast<std::size_t>(product.out)];
   if (a.axes.size() != 2 || b.axes.size() != 2 || out.axes.size() != 2)
     return "the library multiplies matrices only";
-  if (a.axes[1].dim != product.dim) return "the first operand's rows must be contiguous in " +
-                                           dim_name(workload, product.dim);
+  if (a.axes[1].dim != product.dim)
+    return "the first operand's rows must be contiguous in " + dim_name(workload, product.dim);
   if (out.axes[0].dim != a.axes[0].dim) return "the result's rows are not the first operand's";
   DType type_a = bind(a.dtype, workload.dtype);
   if (type_a != bind(b.dtype, workload.dtype)) return "the operands differ in type";
@@ -252,7 +255,7 @@ std::vector<KernelSchedule> candidates_contraction(const KernelFacts& facts,
   std::int64_t m = extent_of(workload, facts.row);
   std::int64_t n = extent_of(workload, facts.column);
   std::int64_t k = extent_of(workload, facts.reduced);
-  std::vector<std::int64_t> tiles_k = tensor_cores ? std::vector<std::int64_t>{32, 64, 128}
+  std::vector<std::int64_t> tiles_k = tensor_cores ? std::vector<std::int64_t>{32, 64, 128, 256}
                                                    : std::vector<std::int64_t>{16, 32};
   for (std::int64_t tile_m : {16, 32, 64, 128})
     for (std::int64_t tile_n : {32, 64, 128, 256})
@@ -312,6 +315,55 @@ const std::vector<FamilySpec>& families() {
         {"splits", "blocks that share a tile's reduction"},
         {"group_m", "rows of tiles that are walked together"},
         {"fma", "1: no tensor cores"}}},
+      {"small_m",
+       "M up to 64 on sm_90a: weights stream through per-warp rings into mma.sync",
+       {{"rows", "rows of X, padded: 8, 16, 32 or 64"},
+        {"warps", "streaming warps of a block; they split the reduction"},
+        {"columns", "reduced elements that a warp owns"},
+        {"unit", "reduced elements of one ring slot"},
+        {"stages", "slots of a warp's ring"},
+        {"cluster", "blocks that split the reduction"},
+        {"groups", "clusters; 0: as few as keep the longest share as short"},
+        {"epilogue_warps", "warps that reduce, scale and store"},
+        {"partials", "tiles in flight to them"},
+        {"chains", "independent accumulators"},
+        {"blocks_per_sm", "blocks of a multiprocessor"},
+        {"early", "slots requested before X and before the dependency"},
+        {"weights",
+         "0 packed, bulk copies; 1 packed, cp.async; 2 packed, registers; 3 rows, cp.async"},
+        {"interleaved", "1: the warps of a block alternate along the reduction"},
+        {"staged", "1: X passes through the ring"},
+        {"stats_first", "1: sums before the first tile's products"},
+        {"evict_first", "1: weights leave L2 first"}}},
+      {"multicast",
+       "M up to 64 on sm_90a: wgmma, X delivered to the blocks of a cluster at once",
+       {{"tile_n", "columns of a block"},
+        {"stages", "tiles of 64 reduced elements in the ring"},
+        {"share", "blocks of a cluster"},
+        {"early", "stages whose weights are requested before the dependency"},
+        {"evict_first", "1: weights leave L2 first"}}},
+      {"gemm",
+       "persistent, warp-specialized wgmma on sm_90a",
+       {{"tile_m", "rows of a tile"},
+        {"tile_n", "columns of a tile"},
+        {"stages", "tiles of 64 reduced elements in the ring"},
+        {"consumers", "warpgroups on the tensor cores"},
+        {"ping_pong", "1: each has tiles of its own"},
+        {"cluster_m", "blocks that share weights"},
+        {"cluster_n", "blocks that share X"},
+        {"split_k", "blocks that split the reduction"},
+        {"raster", "0: tiles run along m first, 1: along n"},
+        {"group", "tiles walked together"},
+        {"hint_x", "L2 policy of X: 0 none, 1 evict first, 2 evict last"},
+        {"hint_w", "the same of the weights"},
+        {"hint_y", "of Y: 0 none, 1 evict first"},
+        {"producer_registers", "registers of a producer thread"},
+        {"statistics",
+         "row sums: 2 once a launch by idle warps, 3 slices by tiles, 4 by every tile"},
+        {"slices", "parts of the reduction that tiles sum for each other"},
+        {"row_slots", "KB of rows in flight for each warp that sums them"},
+        {"promotion", "L2 sector promotion of the tensor maps, bytes"},
+        {"late_trigger", "1: the next launch may start when all loads are issued"}}},
       {"library",
        "the vendor's product",
        {{"algorithm", "which of the library's heuristics, in its order"}}},
@@ -368,11 +420,12 @@ std::optional<std::string> illegal(const KernelView& kernel, const KernelSchedul
     return illegal_host(schedule);
   }
   if (target.is_host()) return fmt::format("family {} needs a GPU", schedule.family);
-  if (target.compute_capability() < 80)
-    return fmt::format("{} is older than sm_80", target.name);
+  if (target.compute_capability() < 80) return fmt::format("{} is older than sm_80", target.name);
   if (schedule.family == "library") return illegal_library(kernel, schedule, workload);
   if (!kernel.facts)
     return kernel.library ? "a library product has no other family" : kernel.reason;
+  if (is_hopper_family(schedule.family))
+    return illegal_hopper(*kernel.facts, schedule, workload, target);
   if (schedule.family == "rows") return illegal_rows(*kernel.facts, schedule, workload);
   return illegal_contraction(*kernel.facts, schedule, workload, target);
 }
@@ -412,6 +465,8 @@ std::vector<KernelSchedule> enumerate_schedules(const KernelView& kernel, const 
     bool rows = kernel.facts->kernel_class == KernelClass::kRows;
     if (name == "rows" && rows) all = candidates_rows(*kernel.facts, workload);
     if (name == "contraction" && !rows) all = candidates_contraction(*kernel.facts, workload);
+    if (is_hopper_family(name) && !rows)
+      all = candidates_hopper(name, *kernel.facts, workload, target);
   }
   std::vector<KernelSchedule> out;
   for (KernelSchedule& s : all)
@@ -459,10 +514,20 @@ KernelSchedule default_schedule(const KernelView& kernel, const Workload& worklo
     s = {"rows", {{"threads", 128}, {"group", 32}}};
   } else if (kernel.facts && uses_tensor_cores({}, workload.dtype)) {
     s = {"contraction",
-         {{"tile_m", 64}, {"tile_n", 64}, {"tile_k", 64}, {"warps_m", 2}, {"warps_n", 2}, {"stages", 3}}};
+         {{"tile_m", 64},
+          {"tile_n", 64},
+          {"tile_k", 64},
+          {"warps_m", 2},
+          {"warps_n", 2},
+          {"stages", 3}}};
   } else {
     s = {"contraction",
-         {{"tile_m", 64}, {"tile_n", 64}, {"tile_k", 16}, {"warps_m", 2}, {"warps_n", 2}, {"stages", 3}}};
+         {{"tile_m", 64},
+          {"tile_n", 64},
+          {"tile_k", 16},
+          {"warps_m", 2},
+          {"warps_n", 2},
+          {"stages", 3}}};
   }
   std::optional<std::string> reason = illegal(kernel, s, workload, target);
   for (std::int64_t splits = 2; reason && splits <= 4; splits *= 2) {
@@ -505,8 +570,8 @@ std::int64_t contraction_shared_bytes(const KernelFacts& facts, const Contractio
   bool tensor_cores = uses_tensor_cores(p, workload.dtype);
   std::int64_t size = tensor_cores ? 2 : 4;
   std::int64_t pad = 16 / size;
-  std::int64_t stage = static_cast<std::int64_t>(facts.a_operands.size()) * p.tile_m *
-                       (p.tile_k + pad);
+  std::int64_t stage =
+      static_cast<std::int64_t>(facts.a_operands.size()) * p.tile_m * (p.tile_k + pad);
   for (bool transposed : layout.b_transposed)
     stage += transposed ? p.tile_n * (p.tile_k + pad) : p.tile_k * (p.tile_n + pad);
   std::int64_t rows = layout.uses_rows ? std::int64_t{4} * layout.row_floats * p.tile_m : 0;
@@ -551,6 +616,17 @@ std::vector<ValueId> row_values_of(const KernelFacts& facts, const std::vector<V
   };
   for (ValueId v : values) visit(v);
   return {found.begin(), found.end()};
+}
+
+Bucket bucket_of(std::int64_t m) {
+  // Rows are padded to multiples of 8 up to 64 and of 64 up to 512; tiny and huge ones double.
+  if (m > 8 && m <= 512) {
+    const std::int64_t step = m <= 64 ? 8 : 64;
+    return {(m - 1) / step * step + 1, ceil_div(m, step) * step};
+  }
+  std::int64_t high = 1;
+  while (high < m) high *= 2;
+  return {high / 2 + 1, high};
 }
 
 int dynamic_dim(const Workload& workload) {

@@ -76,7 +76,7 @@ struct ContractionParams {
   int stages = 3;                // of the ring in shared memory
   int splits = 1;                // blocks that share a tile's reduction
   int group_m = 8;               // rows of tiles that are walked together
-  int fma = 0;  // 1: fp32 fused multiply-adds although the elements have 16 bits
+  int fma = 0;                   // 1: fp32 fused multiply-adds although the elements have 16 bits
   int threads() const { return 32 * warps_m * warps_n; }
 };
 ContractionParams contraction_params(const KernelSchedule& schedule);
@@ -86,8 +86,8 @@ bool uses_tensor_cores(const ContractionParams& params, DType elem);
 
 // How a contraction lays out what its operands use of row values, and its sums.
 struct ContractionLayout {
-  bool uses_rows = false;  // operands or loop sums use values of the row
-  int row_floats = 0;      // how many
+  bool uses_rows = false;          // operands or loop sums use values of the row
+  int row_floats = 0;              // how many
   std::vector<bool> b_transposed;  // per B operand: stored [column, reduced]
 };
 ContractionLayout contraction_layout(const KernelFacts& facts, const Workload& workload);
@@ -101,6 +101,12 @@ std::int64_t contraction_partial_floats(const KernelFacts& facts, const Contract
 // depend on an input, a sum or the extent of the dynamic dim. In order of ValueId.
 std::vector<ValueId> row_values_of(const KernelFacts& facts, const std::vector<ValueId>& values,
                                    const Workload& workload);
+
+// Extents of the dynamic dim that one plan serves: those for which the tuned one's schedule suits.
+struct Bucket {
+  std::int64_t low = 1, high = 1;  // inclusive
+};
+Bucket bucket_of(std::int64_t m);
 
 // The dim whose extent varies between launches: "m", or -1.
 int dynamic_dim(const Workload& workload);

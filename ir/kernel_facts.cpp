@@ -53,7 +53,8 @@ class Flattener {
     for (ValueId v = static_cast<ValueId>(body.inputs().size()); v < body.value_count(); ++v)
       map_.push_back(add_node(builder, body.node(v)));
     for (const BlockOutput& out : block_.outputs)
-      flow_.outputs.push_back({graph_.tensors[static_cast<std::size_t>(out.tensor)], at(out.value)});
+      flow_.outputs.push_back(
+          {graph_.tensors[static_cast<std::size_t>(out.tensor)], at(out.value)});
     return std::move(flow_);
   }
 
@@ -88,8 +89,7 @@ class Flattener {
     Part part = axes[static_cast<std::size_t>(i)].part;
     if (!accumulated && part != kFull)
       throw NotLowerable("a reduction of one loop step's or block's share outside an accumulator");
-    if ((part & kGrid) && !split_dim(dim))
-      throw NotLowerable("a reduction of a block's own share");
+    if ((part & kGrid) && !split_dim(dim)) throw NotLowerable("a reduction of a block's own share");
   }
 
   ValueId add_node(Builder& builder, Node node) {
@@ -370,9 +370,8 @@ class Analyzer {
     int best = 0;
     long best_count = -1;
     for (std::size_t i = 0; i < facts_.a_operands.size(); ++i) {
-      long count = std::count_if(sums_.begin(), sums_.end(), [&](ValueId s) {
-        return fits_product(s, facts_.a_operands[i]);
-      });
+      long count = std::count_if(sums_.begin(), sums_.end(),
+                                 [&](ValueId s) { return fits_product(s, facts_.a_operands[i]); });
       if (count > best_count) {
         best = static_cast<int>(i);
         best_count = count;
@@ -394,8 +393,8 @@ class Analyzer {
       pass.phase = rank_.at(v);
       pass.dim = node.dim;
       pass.source = source_of(node.a, node.dim);
-      pass.with_product = facts_.kernel_class == KernelClass::kContraction &&
-                          fits_product(v, facts_.a_operands[0]);
+      pass.with_product =
+          facts_.kernel_class == KernelClass::kContraction && fits_product(v, facts_.a_operands[0]);
       if (pass.with_product) pass.phase = 1 << 20;
       passes_.push_back({pass, v});
     }

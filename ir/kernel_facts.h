@@ -53,11 +53,11 @@ struct RowSum {
 // Row sums that one sweep over the inputs gathers: of one phase, over one dim, streaming one
 // input.
 struct SumPass {
-  int phase = 0;        // sums of phase p may use rows' values that depend on phases < p
+  int phase = 0;  // sums of phase p may use rows' values that depend on phases < p
   DimId dim = 0;
-  int source = -1;      // the input that is streamed (index in Dataflow::inputs), or -1
+  int source = -1;            // the input that is streamed (index in Dataflow::inputs), or -1
   bool with_product = false;  // gathered inside the product's loop, from operand A's tiles
-  int first = 0;        // index of its first sum in KernelFacts::sums
+  int first = 0;              // index of its first sum in KernelFacts::sums
   int count = 0;
 };
 
@@ -80,11 +80,11 @@ enum class KernelClass : std::uint8_t { kRows, kContraction };
 struct KernelFacts {
   Dataflow flow;
   KernelClass kernel_class = KernelClass::kRows;
-  int row = -1;      // DimId, or -1: one row
-  int column = -1;   // contraction: of B and the outputs
-  int reduced = -1;  // contraction: of the products
-  std::vector<RowSum> sums;       // ordered by pass
-  std::vector<SumPass> passes;    // ordered by phase; with_product ones last
+  int row = -1;                                 // DimId, or -1: one row
+  int column = -1;                              // contraction: of B and the outputs
+  int reduced = -1;                             // contraction: of the products
+  std::vector<RowSum> sums;                     // ordered by pass
+  std::vector<SumPass> passes;                  // ordered by phase; with_product ones last
   std::vector<Operand> a_operands, b_operands;  // with_product sums stream a_operands[0]'s source
   std::vector<Product> products;
 

@@ -64,10 +64,29 @@ const Expectation& Expectations::family(Family family, std::int64_t m) {
   return it->second;
 }
 
-Expectation Expectations::one_hot(std::size_t which, const std::vector<std::int64_t>& positions) {
+const Expectation& Expectations::one_hot(std::size_t which, const std::vector<std::int64_t>& positions) {
   TENON_CHECK(row_dim_ >= 0, "one-hot rows need a program whose rows are independent");
-  const std::int64_t m = static_cast<std::int64_t>(positions.size());
-  return make(make_one_hot(workload_, extents_at(m), which, positions), false, m, 0);
+  if (one_hot_positions_ != positions || one_hot_which_ != which) {
+    const std::int64_t m = static_cast<std::int64_t>(positions.size());
+    one_hot_ = make(make_one_hot(workload_, extents_at(m), which, positions), false, m, 0, true);
+    one_hot_which_ = which;
+    one_hot_positions_ = positions;
+  }
+  return one_hot_;
+}
+
+Expectation slice(const Expectation& all, std::size_t first, std::size_t count, std::int64_t m) {
+  Expectation part;
+  part.finite.assign(static_cast<std::size_t>(m), true);
+  for (std::size_t i = 0; i < count; ++i) part.rows.push_back(static_cast<std::int64_t>(i));
+  for (const Expectation::Output& o : all.outputs) {
+    Expectation::Output out{o.columns, o.rows_per_row, {}, o.reference_error, o.bound};
+    const std::ptrdiff_t size = o.columns * o.rows_per_row;
+    auto begin = o.exact.begin() + static_cast<std::ptrdiff_t>(first) * size;
+    out.exact.assign(begin, begin + static_cast<std::ptrdiff_t>(count) * size);
+    part.outputs.push_back(std::move(out));
+  }
+  return part;
 }
 
 double Expectations::extra_error(Family family) {
@@ -77,7 +96,8 @@ double Expectations::extra_error(Family family) {
   for (const ir::Axes& axes : workload_.program.signature.output_axes) narrowest = std::min(narrowest, workload_.extents[axes.back().dim]);
   double worst = 0;
   if (narrowest < kFewColumns) {
-    Expectation e = make(make_activations(workload_, extents_at(kFewestRows), family, seed_ + 1), hostile_weights(family), kFewestRows, 0);
+    const std::int64_t rows = std::clamp<std::int64_t>(256 / narrowest, kFewestRows, kFewColumns);
+    Expectation e = make(make_activations(workload_, extents_at(rows), family, seed_ + 1), hostile_weights(family), rows, 0);
     for (const auto& o : e.outputs) worst = std::max(worst, o.reference_error);
   }
   return extra_errors_[family] = worst;
@@ -110,7 +130,7 @@ std::vector<std::int64_t> Expectations::choose_rows(const std::vector<bool>& fin
   return rows;
 }
 
-Expectation Expectations::make(const std::vector<Tensor>& activations, bool hostile, std::int64_t m, double least_error) {
+Expectation Expectations::make(const std::vector<Tensor>& activations, bool hostile, std::int64_t m, double least_error, bool all_rows) {
   const ir::Signature& signature = workload_.program.signature;
   Expectation e;
   const std::int64_t rows = rows_at(m);
@@ -127,7 +147,8 @@ Expectation Expectations::make(const std::vector<Tensor>& activations, bool host
   ir::Extents extents = extents_at(m);
   if (row_dim_ >= 0) {
     const ir::DimId dim = static_cast<ir::DimId>(row_dim_);
-    e.rows = choose_rows(e.finite, m);
+    e.rows = choose_rows(e.finite, all_rows ? 0 : m);
+    for (std::int64_t r = 0; all_rows && r < m; ++r) e.rows.push_back(r);
     std::vector<Tensor> some;
     for (const Tensor& t : activations) some.push_back(t.data.empty() ? t : gather_rows(t, dim, e.rows));
     extents[dim] = static_cast<std::int64_t>(e.rows.size());

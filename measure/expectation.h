@@ -27,6 +27,9 @@ struct Expectation {
   std::vector<Output> outputs;
 };
 
+// Rows [first, first + count) of an expectation, renumbered from 0, as part of a launch of `m` rows.
+Expectation slice(const Expectation& all, std::size_t first, std::size_t count, std::int64_t m);
+
 class Expectations {
  public:
   Expectations(const ir::Workload& workload, std::uint64_t seed);
@@ -39,15 +42,15 @@ class Expectations {
   const std::vector<Tensor>& parameters(bool hostile);
   std::vector<Tensor> activations(Family family, std::int64_t m) const;
   const Expectation& family(Family family, std::int64_t m);
-  // Rows are one-hot at `positions` of activation `which`; made for exactly those rows. Only where
-  // rows are independent (row_dim() >= 0).
-  Expectation one_hot(std::size_t which, const std::vector<std::int64_t>& positions);
+  // Row i is one-hot at positions[i] of activation `which`. Only where rows are independent
+  // (row_dim() >= 0). e(reference) is over all of them. The last one made is kept.
+  const Expectation& one_hot(std::size_t which, const std::vector<std::int64_t>& positions);
 
   // At most this many rows of a family are checked at this cost a row.
   std::int64_t row_limit() const;
 
  private:
-  Expectation make(const std::vector<Tensor>& activations, bool hostile, std::int64_t m, double least_error);
+  Expectation make(const std::vector<Tensor>& activations, bool hostile, std::int64_t m, double least_error, bool all_rows = false);
   std::vector<std::int64_t> choose_rows(const std::vector<bool>& finite, std::int64_t m) const;
   // e(reference) on further rows, where few columns make the error of a few rows a matter of luck.
   double extra_error(Family family);
@@ -58,6 +61,9 @@ class Expectations {
   std::vector<Tensor> parameters_[2];
   std::map<std::pair<Family, std::int64_t>, Expectation> families_;
   std::map<Family, double> extra_errors_;
+  std::size_t one_hot_which_ = 0;
+  std::vector<std::int64_t> one_hot_positions_;
+  Expectation one_hot_;
 };
 
 }  // namespace tenon::measure

@@ -134,14 +134,17 @@ std::vector<Tensor> make_parameters(const ir::Workload& workload, bool hostile, 
     const ir::DType type = ir::bind(inputs[i].dtype, workload.dtype);
     // Products of two hostile parameters must stay within fp16's range.
     const double range = type == ir::DType::kF16 ? 4 : 8;
-    // Matrices keep a product's results near 1; vectors (gains, biases) are near 1 themselves.
+    // Matrices keep a product's results near 1. Vectors (gains, biases) lie between 1/2 and 2
+    // either way: products with them lose nothing to fp16's subnormal numbers.
     const bool vector = t.axes.size() < 2;
     const double scale = vector ? 1 : 1 / std::sqrt(static_cast<double>(t.extents[0]));
     each_row(t, seed * 1000 + i + (hostile ? 500 : 0), [&](Random& random, std::size_t, float* to, std::size_t columns) {
       double factor = scale;
       for (std::size_t j = 0; j < columns; ++j) {
         if (hostile && (j == 0 || vector)) factor = scale * std::exp2(range * (2 * random.uniform() - 1));
-        to[j] = ir::round_to(type, static_cast<float>(random.normal() * factor));
+        double value = random.normal();
+        if (vector && !hostile) value = (value < 0 ? -1 : 1) * std::exp2(2 * random.uniform() - 1);
+        to[j] = ir::round_to(type, static_cast<float>(value * factor));
       }
     });
   }

@@ -22,8 +22,9 @@ done
 
 is_program() { [ -f "$1" ] && [ -x "$1" ] && [ "$(head -c 4 "$1" | tail -c 3)" = ELF ]; }
 
+# GPU tests are the programs under tests/ whose name has gpu_test in it.
 programs=()
-for candidate in "$build"/cli/* "$build"/bench/* "$build"/measure/* $(find "$build/tests" -type f -name tenon_gpu_tests 2>/dev/null); do
+for candidate in "$build"/cli/* "$build"/bench/* "$build"/measure/* $(find "$build/tests" -type f -name '*gpu_test*'); do
   case $candidate in *.a | *.so*) continue ;; esac
   if is_program "$candidate"; then programs+=("$candidate"); fi
 done

@@ -84,15 +84,17 @@ void table(double budget) {
 
 void funnel(const Program& program, bool print_graphs) {
   Result r = enumerate(program, Options{});
-  std::cout << fmt::format("{} partial graphs, {} distinct, {} seen before, {:.3f} s, {}; cut by: {}\n",
-                           r.counters.enumerated, r.counters.distinct, r.counters.deduplicated,
-                           r.counters.seconds, r.counters.stop_reason, joined(r.counters.cuts));
+  std::cout << fmt::format(
+      "{} partial graphs, {} distinct, {} seen before, {:.3f} s, {}; cut by: {}\n",
+      r.counters.enumerated, r.counters.distinct, r.counters.deduplicated, r.counters.seconds,
+      r.counters.stop_reason, joined(r.counters.cuts));
   for (const auto& [rule, n] : r.counters.pruned) std::cout << fmt::format("  {:12} {}\n", rule, n);
   for (const MuGraph& g : r.graphs) {
     std::cout << identity(g).substr(0, 12) << "  " << describe(g) << "\n";
     if (print_graphs) std::cout << print(g) << "\n";
   }
-  std::cout << fmt::format("unfused: {}, with the library: {}\n", tenon::search::find_unfused(r.graphs),
+  std::cout << fmt::format("unfused: {}, with the library: {}\n",
+                           tenon::search::find_unfused(r.graphs),
                            tenon::search::find_unfused_library(r.graphs));
 }
 

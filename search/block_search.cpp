@@ -449,9 +449,8 @@ struct BlockSearch::Walk {
     std::size_t outputs = stores.size() - static_cast<std::size_t>(intermediates);
     if (intermediates > 0 && outputs == s.space_.outputs().size()) return;
     if (s.frame_.grid_dims() & ~along) return;
-    std::sort(stores.begin(), stores.end(), [&](int x, int y) {
-      return value(x).cls < value(y).cls;
-    });
+    std::sort(stores.begin(), stores.end(),
+              [&](int x, int y) { return value(x).cls < value(y).cls; });
     KernelForm form = make_form(stores);
     if (s.rules_.on(RuleId::kGrid) && could_widen(s.space_, form)) {
       out.pruned.add(RuleId::kGrid);

@@ -53,9 +53,8 @@ bool cheap_to_recompute(const Space& space, const KernelForm& form, int store) {
 std::vector<bool> depends_on(const KernelForm& reader, const KernelForm& producer) {
   std::vector<bool> depends;
   for (const Load& load : reader.loads)
-    depends.push_back(
-        std::any_of(producer.stores.begin(), producer.stores.end(),
-                    [&](int store) { return producer.cls(store) == load.cls; }));
+    depends.push_back(std::any_of(producer.stores.begin(), producer.stores.end(),
+                                  [&](int store) { return producer.cls(store) == load.cls; }));
   for (const BlockOp& op : reader.ops) {
     bool mine = depends[static_cast<std::size_t>(op.a)];
     if (op.b >= 0) mine = mine || depends[static_cast<std::size_t>(op.b)];

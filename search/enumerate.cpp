@@ -67,9 +67,7 @@ class Enumeration {
     return threads > 0 ? std::min(threads, most) : most;
   }
 
-  double seconds() const {
-    return std::chrono::duration<double>(Clock::now() - start_).count();
-  }
+  double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
   void cut(const std::string& bound) { cuts_.insert(bound); }
 
@@ -129,7 +127,8 @@ class Enumeration {
     note_stop();
     enumerated_ += all.visited;
     pruned_ += all.pruned;
-    if (all.cut_off) cut("max_block_ops");
+    // A search that was stopped may not have come to the full depth: that is another cut.
+    if (all.cut_off && stop_reason_ == "exhausted") cut("max_block_ops");
     return std::move(all.forms);
   }
 

@@ -9,7 +9,6 @@ namespace tenon::search {
 
 namespace {
 
-
 // The data of a value with its axes in the order of their dims.
 std::vector<std::uint32_t> sorted_data(const FieldValues& v) {
   ir::Axes sorted = v.axes;

@@ -40,8 +40,8 @@ struct Operation {
 struct Expression {
   ir::Axes axes;  // all kFull, in storage order
   DimSet dims = 0;
-  bool parameter_only = false;  // depends on no activation; constants too
-  bool is_constant = false;     // depends on no input
+  bool parameter_only = false;           // depends on no activation; constants too
+  bool is_constant = false;              // depends on no input
   std::optional<ir::Constant> constant;  // a literal
   int input = -1;                        // index in the signature
   std::vector<FieldValues> points;       // one per sample

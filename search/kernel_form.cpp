@@ -7,9 +7,7 @@ namespace tenon::search {
 
 namespace {
 
-bool is_reduction(ir::OpKind op) {
-  return op == ir::OpKind::kSum || op == ir::OpKind::kMatmul;
-}
+bool is_reduction(ir::OpKind op) { return op == ir::OpKind::kSum || op == ir::OpKind::kMatmul; }
 
 // For each value, whether it depends on a reduction over `dim`.
 std::vector<bool> after_reduction(const KernelForm& form, ir::DimId dim) {
@@ -41,8 +39,8 @@ Tile KernelForm::tile(int value) const {
   return v < loads.size() ? loads[v].tile : ops[v - loads.size()].tile;
 }
 
-std::optional<Step> step(const Space& space, const Frame& frame, const Operation& operation,
-                         Tile a, Tile b) {
+std::optional<Step> step(const Space& space, const Frame& frame, const Operation& operation, Tile a,
+                         Tile b) {
   bool unary = operation.b == kNoClass;
   DimSet loop = frame.loop < 0 ? 0 : bit(static_cast<ir::DimId>(frame.loop));
   if (is_reduction(operation.op)) {

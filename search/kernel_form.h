@@ -59,8 +59,8 @@ struct Step {
 // The tile of an operator's result, or nothing where tiles do not fit: whole and cut axes of one
 // dim do not meet, nor do values of the loop and accumulated ones; a dim of the grid is not
 // reduced; a product over the loop's dim happens in the loop.
-std::optional<Step> step(const Space& space, const Frame& frame, const Operation& operation,
-                         Tile a, Tile b);
+std::optional<Step> step(const Space& space, const Frame& frame, const Operation& operation, Tile a,
+                         Tile b);
 
 // Equal values with equal maps, whichever way and wherever in the kernel they are made.
 bool same_value(const Space& space, const Frame& frame, ClassId a, Tile ta, ClassId b, Tile tb);

@@ -16,8 +16,7 @@ bool library_operand(const Space& space, const ir::Program& program, ClassId c) 
     return program.signature.inputs[static_cast<std::size_t>(e.input)].dtype == ir::DType::kElem;
   if (space.is_output(c)) {
     for (std::size_t o = 0; o < space.outputs().size(); ++o)
-      if (space.outputs()[o] == c)
-        return program.signature.outputs[o].dtype == ir::DType::kElem;
+      if (space.outputs()[o] == c) return program.signature.outputs[o].dtype == ir::DType::kElem;
   }
   return space.is_prepared(c) || space.is_intermediate(c);
 }

@@ -15,7 +15,7 @@ using TensorSet = std::bitset<kMaxTensors>;
 // A kernel that some kernel graph may use. Sets are over the storable classes.
 struct Choice {
   KernelChoice kernel;
-  TensorSet reads;     // other than the program's inputs, prepared tensors and literals
+  TensorSet reads;  // other than the program's inputs, prepared tensors and literals
   TensorSet writes;
   TensorSet computes;  // all it computes, `writes` among it
 };

@@ -60,8 +60,7 @@ class Lowering {
     for (ClassId c : space.classes())
       if (space.at(c).input >= 0) tensor_[c] = space.at(c).input;
     for (std::size_t o = 0; o < space.outputs().size(); ++o)
-      tensor_[space.outputs()[o]] =
-          static_cast<ir::TensorId>(program.signature.inputs.size() + o);
+      tensor_[space.outputs()[o]] = static_cast<ir::TensorId>(program.signature.inputs.size() + o);
   }
 
   ir::MuGraph run(const std::vector<const KernelChoice*>& kernels) {
@@ -196,8 +195,8 @@ class Lowering {
       in.tensor = tensor_.at(load.cls);
       for (const ir::Axis& axis : tensor(in.tensor).axes)
         in.maps.push_back({part(form.frame, axis.dim, load.tile), 0});
-      value.back() = emitter.graph.input(tensor(in.tensor).name,
-                                         ir::tiled_axes(tensor(in.tensor), in));
+      value.back() =
+          emitter.graph.input(tensor(in.tensor).name, ir::tiled_axes(tensor(in.tensor), in));
       dtype.back() = tensor(in.tensor).dtype;
       block.inputs.push_back(std::move(in));
     }

@@ -47,7 +47,8 @@ const std::vector<Rule>& rules() {
        "flow to one store or to two that a kernel may hold together. In the first case their paths "
        "join in an operator of two operands, one reached from each: neither can be made from the "
        "other, since both are there already. If the closure has no such operator and no such pair "
-       "of stores, no finished kernel contains both. Likewise a value that later operators can only "
+       "of stores, no finished kernel contains both. Likewise a value that later operators can "
+       "only "
        "combine with loads or literals must be used by the next operators or never, because the "
        "canonical order has passed those operators.",
        true},
@@ -67,7 +68,8 @@ const std::vector<Rule>& rules() {
        false},
       {"cut",
        "Dominance. A value that only ever goes on, by operators of one operand or with a constant, "
-       "to a value of the same axes is not stored: storing the latter moves as much and leaves less "
+       "to a value of the same axes is not stored: storing the latter moves as much and leaves "
+       "less "
        "to each reader. Of parameters, what only parameters join is not prepared, but its result.",
        false},
       {"inline",

@@ -15,9 +15,7 @@ std::uint64_t key(ClassId a, ClassId b) {
          static_cast<std::uint32_t>(b);
 }
 
-bool is_pointwise(const Operation& o) {
-  return ir::info(o.op).op_class == ir::OpClass::kPointwise;
-}
+bool is_pointwise(const Operation& o) { return ir::info(o.op).op_class == ir::OpClass::kPointwise; }
 
 }  // namespace
 

@@ -64,6 +64,24 @@ Replay replay(const ir::Program& program, const ir::MuGraph& graph, const Scaled
   return out;
 }
 
+Agreement compare_at_random(const ir::Program& program, const ir::MuGraph& graph,
+                            const ScaledDims& dims, std::uint64_t seed, int points) {
+  Agreement out;
+  const int attempts = 4 * points;
+  std::mt19937_64 random(seed);
+  for (int i = 0; i < attempts && out.compared < points; ++i) {
+    RealInputs inputs = random_reals(program.signature, dims.extents, random());
+    Replay r = replay(program, graph, dims, inputs);
+    if (!r.comparable) continue;
+    ++out.compared;
+    if (!r.difference.found()) continue;
+    out.inputs = std::move(inputs);
+    out.replay = std::move(r);
+    break;
+  }
+  return out;
+}
+
 std::string element_name(const ir::Signature& signature, const ir::Extents& extents,
                          const Element& element) {
   const auto o = static_cast<std::size_t>(element.output);

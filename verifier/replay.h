@@ -40,6 +40,16 @@ RealInputs random_reals(const ir::Signature& signature, const ir::Extents& exten
 Replay replay(const ir::Program& program, const ir::MuGraph& graph, const ScaledDims& dims,
               const RealInputs& inputs);
 
+// Replays at `points` random inputs where the program is finite; stops at a difference.
+struct Agreement {
+  int compared = 0;   // points compared; 0: the program has no finite result at random inputs
+  RealInputs inputs;  // of the difference
+  Replay replay;      // of the difference
+  bool differs() const { return replay.difference.found(); }
+};
+Agreement compare_at_random(const ir::Program& program, const ir::MuGraph& graph,
+                            const ScaledDims& dims, std::uint64_t seed, int points);
+
 // "y[1, 3]".
 std::string element_name(const ir::Signature& signature, const ir::Extents& extents,
                          const Element& element);

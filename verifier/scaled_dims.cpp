@@ -126,20 +126,24 @@ std::optional<ScaledDims> smallest_dims(const std::vector<DimUse>& uses) {
 
 std::optional<ScaledDims> random_dims(const std::vector<DimUse>& uses, std::int64_t grid,
                                       std::int64_t loop, std::uint64_t seed,
-                                      std::vector<std::int64_t>& taken) {
+                                      const ScaledDims* earlier, bool smallest) {
   std::mt19937_64 random(seed);
   ScaledDims dims;
   dims.extents.assign(uses.size(), 0);
   dims.partition.grid.assign(uses.size(), grid);
   dims.partition.loop.assign(uses.size(), loop);
-  constexpr std::size_t kChoices = 4;
-  for (std::size_t d : by_need(uses)) {
+  std::vector<std::size_t> order = by_need(uses);
+  if (smallest)
+    for (std::size_t i = order.size(); i > 1; --i) std::swap(order[i - 1], order[random() % i]);
+  const std::size_t wanted = smallest ? 1 : 4;
+  for (std::size_t d : order) {
     std::vector<std::int64_t> choices;
-    for (std::int64_t e = 3; e <= kLargestExtent && choices.size() < kChoices; ++e)
-      if (!contains(taken, e) && keeps_structure(e, grid, loop, uses[d], false)) choices.push_back(e);
+    for (std::int64_t e = 3; e <= kLargestExtent && choices.size() < wanted; ++e) {
+      const bool used = contains(dims.extents, e) || (earlier != nullptr && earlier->extents[d] == e);
+      if (!used && keeps_structure(e, grid, loop, uses[d], false)) choices.push_back(e);
+    }
     if (choices.empty()) return std::nullopt;
     dims.extents[d] = choices[random() % choices.size()];
-    taken.push_back(dims.extents[d]);
   }
   return dims;
 }

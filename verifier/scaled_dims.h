@@ -35,11 +35,12 @@ bool keeps_structure(std::int64_t extent, std::int64_t grid, std::int64_t loop, 
 // No value when there are more dims than can be told apart cheaply.
 std::optional<ScaledDims> smallest_dims(const std::vector<DimUse>& uses);
 
-// Small pairwise distinct dims drawn with `seed`, with `grid` and `loop` parts; `taken` are
-// extents not to use (those of an earlier setting), and grow by the ones drawn.
+// Small pairwise distinct dims drawn with `seed`, with `grid` and `loop` parts. No dim has the
+// extent it has in `earlier` (a constant that happens to fit one setting fails in the other).
+// `smallest`: the least extents, given out in an order drawn with the seed.
 std::optional<ScaledDims> random_dims(const std::vector<DimUse>& uses, std::int64_t grid,
                                       std::int64_t loop, std::uint64_t seed,
-                                      std::vector<std::int64_t>& taken);
+                                      const ScaledDims* earlier, bool smallest);
 
 // An upper estimate of the scalar operations of an evaluation; +Inf when it overflows.
 double work(const ir::Program& program, const ScaledDims& dims);

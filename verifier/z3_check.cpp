@@ -21,6 +21,7 @@ namespace {
 using Terms = ir::Values<Z3Domain::Scalar>;
 
 constexpr double kMaxWork = 2e5;    // scalar operations of both evaluations
+constexpr int kRealPoints = 2;      // float64 evaluations that have to agree with a proof
 constexpr int kPinnings = 4;        // choices of concrete inputs tried before the open query
 constexpr int kPinningTime = 4;     // … each with at most this fraction of the time left
 
@@ -164,8 +165,17 @@ class Z3Check {
     return r;
   }
 
+  // What Z3 shows has to agree with float64 at inputs where the program has a value; where it
+  // has none anywhere, the proof would say nothing.
   void proved(Evidence& evidence, const std::string& by) {
     decided_by_ = by;
+    const Agreement reals = compare_at_random(program_, graph_, dims_, 1, kRealPoints);
+    if (reals.compared == 0 || reals.differs()) {
+      evidence.verdict = Verdict::kUnknown;
+      evidence.reason = reals.differs() ? "Z3 found no difference, but float64 did"
+                                        : "the program has no finite float64 result at random inputs";
+      return;
+    }
     evidence.verdict = Verdict::kProved;
     evidence.reason = fmt::format("no inputs over the reals at {} on which they differ",
                                   extents_json(program_.signature, dims_.extents));

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "ir/error.h"
+#include "verifier/replay.h"
 #include "verifier/scaled_dims.h"
 #include "verifier/symbolic.h"
 #include "verifier/verifier.h"
@@ -15,6 +16,7 @@ namespace tenon::verifier {
 
 namespace {
 
+constexpr double kMaxRealWork = 1e7;  // scalar operations of a float64 evaluation
 constexpr int kClaimTime = 2000;  // ms for one claim that simplification does not decide
 
 // A claim that Z3 could not show; the proof ends with it.
@@ -38,6 +40,7 @@ class Induction {
     };
     try {
       prove();
+      agree_in_float64();
       evidence.verdict = Verdict::kProved;
       evidence.reason = fmt::format("equal at every extent and partition: {} claims shown", claims_.size());
     } catch (const NotShown& e) {
@@ -80,6 +83,15 @@ class Induction {
     for (const z3::expr& e : symbolic_.radicands())
       claim("a radicand is positive", e, symbolic_.program_assumptions());
     for (const z3::expr& e : symbolic_.divisors()) claim("a divisor is not zero", e, symbolic_.assumptions());
+  }
+
+  // A proof of what has no value, or of what float64 contradicts, is none.
+  void agree_in_float64() {
+    const auto dims = smallest_dims(dim_uses(graph_));
+    if (!dims || !(work(program_, *dims) + work(graph_, *dims) <= kMaxRealWork)) return;
+    const Agreement reals = compare_at_random(program_, graph_, *dims, 1, 2);
+    if (reals.compared == 0) throw NotShown("the program has no finite float64 result at random inputs");
+    if (reals.differs()) throw NotShown("every claim was shown, but float64 differs");
   }
 
   // The generic elements of all tensors.

@@ -29,10 +29,10 @@
 
 using namespace gemm_bench;
 
-#define CHECK(call)                                                                        \
-  do {                                                                                     \
-    const int error_ = static_cast<int>(call);                                             \
-    if (error_ != 0) fail(#call, __LINE__, error_);                                        \
+#define CHECK(call)                                 \
+  do {                                              \
+    const int error_ = static_cast<int>(call);      \
+    if (error_ != 0) fail(#call, __LINE__, error_); \
   } while (0)
 
 static std::string current;  // what is running, for the message when it fails
@@ -52,7 +52,8 @@ static void synchronize() {
     const cudaError_t state = cudaStreamQuery(stream);
     if (state == cudaSuccess) return;
     if (state != cudaErrorNotReady) fail("kernel", __LINE__, state);
-    if (std::chrono::steady_clock::now() - start > std::chrono::seconds(5)) fail("hang", __LINE__, -1);
+    if (std::chrono::steady_clock::now() - start > std::chrono::seconds(5))
+      fail("hang", __LINE__, -1);
   }
 }
 
@@ -76,17 +77,17 @@ struct Shape {
 
 static PFN_cuTensorMapEncodeTiled_v12000 encode_tiled;
 
-static CUtensorMap make_map(void* base, int rows, int columns, int box_rows, bool fp16, int promotion) {
+static CUtensorMap make_map(void* base, int rows, int columns, int box_rows, bool fp16,
+                            int promotion) {
   CUtensorMap map;
   const cuuint64_t extents[2] = {cuuint64_t(columns), cuuint64_t(rows)};
   const cuuint64_t strides[1] = {cuuint64_t(columns) * 2};
   const cuuint32_t box[2] = {64, cuuint32_t(box_rows)}, ones[2] = {1, 1};
-  CHECK(encode_tiled(&map, fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
-                     2, base, extents, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-                     CU_TENSOR_MAP_SWIZZLE_128B,
-                     promotion == 256 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B
-                                      : CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
-                     CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
+  CHECK(encode_tiled(
+      &map, fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, base,
+      extents, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+      promotion == 256 ? CU_TENSOR_MAP_L2_PROMOTION_L2_256B : CU_TENSOR_MAP_L2_PROMOTION_L2_128B,
+      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   return map;
 }
 
@@ -138,7 +139,7 @@ struct Problem {
   std::map<std::pair<int, int>, std::vector<void*>> packed;  // by tile_n, padded rows
   double* moments;
   float *column_sums, *bias;
-  float* product = nullptr;     // float, from the library
+  float* product = nullptr;      // float, from the library
   double* product_64 = nullptr;  // small problems
 
   std::size_t y_bytes() const { return std::size_t(shape.m) * shape.n * 2; }
@@ -152,20 +153,26 @@ struct Problem {
     const std::size_t xs = std::size_t(s.m) * s.k, ws = std::size_t(s.n) * s.k;
     for (int i = 0; i < copies_w; ++i) {
       w.push_back(pool.take(ws * 2));
-      if (fp16) fill<__half>(w.back(), ws, 0.02f, 100 + i);
-      else fill<__nv_bfloat16>(w.back(), ws, 0.02f, 100 + i);
+      if (fp16)
+        fill<__half>(w.back(), ws, 0.02f, 100 + i);
+      else
+        fill<__nv_bfloat16>(w.back(), ws, 0.02f, 100 + i);
     }
     for (int i = 0; i < copies_xy; ++i) {
       x.push_back(pool.take(xs * 2));
-      if (fp16) fill<__half>(x.back(), xs, 1.f, 500 + i);
-      else fill<__nv_bfloat16>(x.back(), xs, 1.f, 500 + i);
+      if (fp16)
+        fill<__half>(x.back(), xs, 1.f, 500 + i);
+      else
+        fill<__nv_bfloat16>(x.back(), xs, 1.f, 500 + i);
       y.push_back(pool.take(y_bytes() + kGuard));
     }
     moments = static_cast<double*>(pool.take(16ull * s.m));
     column_sums = static_cast<float*>(pool.take(4ull * s.n));
     bias = static_cast<float*>(pool.take(4ull * s.n));
-    if (fp16) row_moments<<<s.m, 256, 0, stream>>>(static_cast<__half*>(x[0]), s.k, moments);
-    else row_moments<<<s.m, 256, 0, stream>>>(static_cast<__nv_bfloat16*>(x[0]), s.k, moments);
+    if (fp16)
+      row_moments<<<s.m, 256, 0, stream>>>(static_cast<__half*>(x[0]), s.k, moments);
+    else
+      row_moments<<<s.m, 256, 0, stream>>>(static_cast<__nv_bfloat16*>(x[0]), s.k, moments);
     // Any numbers will do for what the layer form adds.
     std::vector<float> host(s.n);
     for (int i = 0; i < s.n; ++i) host[i] = std::sin(0.1f * i);
@@ -177,8 +184,13 @@ struct Problem {
     if (double(ys) * s.k < 2e9) {
       product_64 = static_cast<double*>(pool.take(ys * 8));
       const unsigned blocks = static_cast<unsigned>((ys + 255) / 256);
-      if (fp16) product64<<<blocks, 256, 0, stream>>>(static_cast<__half*>(x[0]), static_cast<__half*>(w[0]), s.m, s.n, s.k, product_64);
-      else product64<<<blocks, 256, 0, stream>>>(static_cast<__nv_bfloat16*>(x[0]), static_cast<__nv_bfloat16*>(w[0]), s.m, s.n, s.k, product_64);
+      if (fp16)
+        product64<<<blocks, 256, 0, stream>>>(
+            static_cast<__half*>(x[0]), static_cast<__half*>(w[0]), s.m, s.n, s.k, product_64);
+      else
+        product64<<<blocks, 256, 0, stream>>>(static_cast<__nv_bfloat16*>(x[0]),
+                                              static_cast<__nv_bfloat16*>(w[0]), s.m, s.n, s.k,
+                                              product_64);
     } else {
       product = static_cast<float*>(pool.take(ys * 4));
       const Library library(s, fp16, true, 1);
@@ -195,8 +207,12 @@ struct Problem {
       for (void* source : w) {
         list.push_back(pool.take(words * 16));
         auto* to = static_cast<uint4*>(list.back());
-        if (fp16) pack_weights<<<1056, 256, 0, stream>>>(to, static_cast<__half*>(source), shape.n, shape.k, tile_n, words);
-        else pack_weights<<<1056, 256, 0, stream>>>(to, static_cast<__nv_bfloat16*>(source), shape.n, shape.k, tile_n, words);
+        if (fp16)
+          pack_weights<<<1056, 256, 0, stream>>>(to, static_cast<__half*>(source), shape.n, shape.k,
+                                                 tile_n, words);
+        else
+          pack_weights<<<1056, 256, 0, stream>>>(to, static_cast<__nv_bfloat16*>(source), shape.n,
+                                                 shape.k, tile_n, words);
       }
       CHECK(cudaGetLastError());
       synchronize();
@@ -213,8 +229,11 @@ struct Problem {
       compare<<<shape.m, 256, 0, stream>>>(typed, p, moments, shape.n, shape.k, form, kEpsilon,
                                            column_sums, bias, device);
     };
-    if (fp16) product ? go(static_cast<__half*>(out), product) : go(static_cast<__half*>(out), product_64);
-    else product ? go(static_cast<__nv_bfloat16*>(out), product) : go(static_cast<__nv_bfloat16*>(out), product_64);
+    if (fp16)
+      product ? go(static_cast<__half*>(out), product) : go(static_cast<__half*>(out), product_64);
+    else
+      product ? go(static_cast<__nv_bfloat16*>(out), product)
+              : go(static_cast<__nv_bfloat16*>(out), product_64);
     CHECK(cudaGetLastError());
     std::vector<double> host(3ull * shape.m);
     CHECK(cudaMemcpyAsync(host.data(), device, 24ull * shape.m, cudaMemcpyDeviceToHost, stream));
@@ -251,7 +270,8 @@ struct Kernel {
     CHECK(cuDeviceGetAttribute(&clusters, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 0));
     if (s.cluster() > 1) {
       CUlaunchAttribute attribute;
-      CUlaunchConfig config = launch_config(&attribute, clusters / s.cluster() * s.cluster(), false);
+      CUlaunchConfig config =
+          launch_config(&attribute, clusters / s.cluster() * s.cluster(), false);
       CHECK(cuOccupancyMaxActiveClusters(&clusters, function, &config));
     }
     const int tiles = s.cluster_tiles(shape.m, shape.n);
@@ -259,9 +279,14 @@ struct Kernel {
     workspace = pool.take(s.workspace_bytes(shape.m));
     CHECK(cudaMemsetAsync(workspace, 0, s.workspace_bytes(shape.m), stream));
     row_sums = static_cast<float*>(pool.take(8ull * shape.m));
-    external_sums<<<(shape.m + 255) / 256, 256, 0, stream>>>(p.moments, shape.m, std::max(1, s.sums()), row_sums);
-    for (void* x : p.x) x_maps.push_back(make_map(x, shape.m, shape.k, s.number("tm") / s.number("cn"), p.fp16, s.number("promo")));
-    for (void* w : p.w) w_maps.push_back(make_map(w, shape.n, shape.k, s.number("tn") / s.number("cm"), p.fp16, s.number("promo")));
+    external_sums<<<(shape.m + 255) / 256, 256, 0, stream>>>(p.moments, shape.m,
+                                                             std::max(1, s.sums()), row_sums);
+    for (void* x : p.x)
+      x_maps.push_back(make_map(x, shape.m, shape.k, s.number("tm") / s.number("cn"), p.fp16,
+                                s.number("promo")));
+    for (void* w : p.w)
+      w_maps.push_back(make_map(w, shape.n, shape.k, s.number("tn") / s.number("cm"), p.fp16,
+                                s.number("promo")));
     if (s.number("packed")) {
       const int unit = s.number("tn") * s.number("cn");
       packed = &p.packed_weights(s.number("tn"), (shape.n + unit - 1) / unit * s.number("cn"));
@@ -297,9 +322,22 @@ struct Kernel {
     long long x_stride = s.k, y_stride = s.n;
     float inverse_k = 1.f / s.k, epsilon = kEpsilon;
     const float *column_sums = problem->column_sums, *bias = problem->bias;
-    void* arguments[] = {&x_maps[call % x_maps.size()], &w_maps[call % w_maps.size()],
-                         &x, &x_stride, &w, &y, &y_stride, &row_sums, &workspace,
-                         &s.m, &s.n, &s.k, &inverse_k, &epsilon, &column_sums, &bias};
+    void* arguments[] = {&x_maps[call % x_maps.size()],
+                         &w_maps[call % w_maps.size()],
+                         &x,
+                         &x_stride,
+                         &w,
+                         &y,
+                         &y_stride,
+                         &row_sums,
+                         &workspace,
+                         &s.m,
+                         &s.n,
+                         &s.k,
+                         &inverse_k,
+                         &epsilon,
+                         &column_sums,
+                         &bias};
     CUlaunchAttribute attributes[2];
     const CUlaunchConfig config = launch_config(attributes, grid, schedule.number("pdl") != 0);
     CHECK(cuLaunchKernelEx(&config, function, arguments, nullptr));
@@ -317,16 +355,21 @@ struct Kernel {
       CHECK(cudaMemsetAsync(problem->y[0], 0xff, bytes + kGuard, stream));
       launch(0);
       synchronize();
-      if (repeat == 0) CHECK(cudaMemcpyAsync(first, problem->y[0], bytes, cudaMemcpyDeviceToDevice, stream));
+      if (repeat == 0)
+        CHECK(cudaMemcpyAsync(first, problem->y[0], bytes, cudaMemcpyDeviceToDevice, stream));
     }
     CHECK(cudaMemsetAsync(count, 0, 4, stream));
-    count_different<<<1056, 256, 0, stream>>>(reinterpret_cast<std::uint32_t*>(first), static_cast<std::uint32_t*>(problem->y[0]), words, count);
+    count_different<<<1056, 256, 0, stream>>>(reinterpret_cast<std::uint32_t*>(first),
+                                              static_cast<std::uint32_t*>(problem->y[0]), words,
+                                              count);
     unsigned different = 0;
     CHECK(cudaMemcpyAsync(&different, count, 4, cudaMemcpyDeviceToHost, stream));
-    CHECK(cudaMemcpyAsync(guard.data(), static_cast<char*>(problem->y[0]) + bytes, kGuard, cudaMemcpyDeviceToHost, stream));
+    CHECK(cudaMemcpyAsync(guard.data(), static_cast<char*>(problem->y[0]) + bytes, kGuard,
+                          cudaMemcpyDeviceToHost, stream));
     synchronize();
     const Form form = schedule.text("stats") == "none" ? Form::kBare
-                      : schedule.text("form") == "rms" ? Form::kRms : Form::kLayer;
+                      : schedule.text("form") == "rms" ? Form::kRms
+                                                       : Form::kLayer;
     e = problem->error(problem->y[0], form);
     // Rounding Y once costs about 1.7e-3 (bf16), 2.1e-4 (fp16) of the worst row.
     const double bound = problem->fp16 ? 4e-4 : 2.5e-3;
@@ -334,12 +377,21 @@ struct Kernel {
     if (!(e.row <= bound)) why += " row error";
     if (!(e.element <= 8 * bound)) why += " element error";
     if (different != 0) why += " not repeatable";
-    for (unsigned char c : guard) if (c != 0xff) { why += " wrote past the end"; break; }
+    for (unsigned char c : guard)
+      if (c != 0xff) {
+        why += " wrote past the end";
+        break;
+      }
     if (schedule.exchanges_sums()) {
       std::vector<unsigned> flags(1 + schedule.padded_rows(problem->shape.m) / 64);
-      CHECK(cudaMemcpyAsync(flags.data(), workspace, 4 * flags.size(), cudaMemcpyDeviceToHost, stream));
+      CHECK(cudaMemcpyAsync(flags.data(), workspace, 4 * flags.size(), cudaMemcpyDeviceToHost,
+                            stream));
       synchronize();
-      for (unsigned f : flags) if (f != 0) { why += " flags left"; break; }
+      for (unsigned f : flags)
+        if (f != 0) {
+          why += " flags left";
+          break;
+        }
     }
     pool.used = mark;
     return why.empty();
@@ -422,7 +474,8 @@ static void run_case(const Case& c, const std::vector<Compiled>& compiled, const
   const Shape s = c.shape;
   const double w_bytes = 2.0 * s.n * s.k, xy_bytes = 2.0 * s.m * (s.k + s.n);
   const int copies_w = options.check_only ? 1 : std::clamp(int(250e6 / w_bytes) + 1, 2, 64);
-  const int copies_xy = options.check_only ? 1 : std::clamp(int(250e6 / (xy_bytes + w_bytes)) + 1, 2, 16);
+  const int copies_xy =
+      options.check_only ? 1 : std::clamp(int(250e6 / (xy_bytes + w_bytes)) + 1, 2, 16);
   const double estimate = std::max(2.0 * s.m * s.n * s.k / 750e6, w_bytes / 4e6 + 3);
   const int calls = std::clamp(int(2000 / estimate) + 1, 2, 200);
   std::printf("\n== %d x %d x %d (M x K x N), %d calls a graph\n", s.m, s.k, s.n, calls);
@@ -435,7 +488,8 @@ static void run_case(const Case& c, const std::vector<Compiled>& compiled, const
     const Schedule& schedule = c.schedules[i];
     const std::string reason = schedule.rejected(s.m, s.n, s.k);
     if (!reason.empty() || !compiled[i].ok) {
-      std::printf("  rejected  %-70s %s\n", schedule.name().c_str(), reason.empty() ? compiled[i].log.c_str() : reason.c_str());
+      std::printf("  rejected  %-70s %s\n", schedule.name().c_str(),
+                  reason.empty() ? compiled[i].log.c_str() : reason.c_str());
       continue;
     }
     const bool fp16 = schedule.text("type") == "fp16";
@@ -447,7 +501,8 @@ static void run_case(const Case& c, const std::vector<Compiled>& compiled, const
     const bool ok = kernel->check(e, why);
     (ok ? right : wrong)++;
     if (!ok || options.check_only) {
-      std::printf("  %s  %-70s row %.2e element %.2e grid %d%s\n", ok ? "right" : "WRONG", schedule.name().c_str(), e.row, e.element, kernel->grid, why.c_str());
+      std::printf("  %s  %-70s row %.2e element %.2e grid %d%s\n", ok ? "right" : "WRONG",
+                  schedule.name().c_str(), e.row, e.element, kernel->grid, why.c_str());
       std::fflush(stdout);
     }
     if (!ok || options.check_only) continue;
@@ -471,8 +526,8 @@ static void run_case(const Case& c, const std::vector<Compiled>& compiled, const
     contender.name = "cublasLt heuristic " + std::to_string(i);
     contender.kind = "library";
     contender.call = [&library, &problem, i](int call) {
-      if (!library.run(int(i), problem.w[call % problem.w.size()], problem.x[call % problem.x.size()],
-                       problem.y[call % problem.y.size()])) {
+      if (!library.run(int(i), problem.w[call % problem.w.size()],
+                       problem.x[call % problem.x.size()], problem.y[call % problem.y.size()])) {
         fail("library", __LINE__, 0);
       }
     };
@@ -495,28 +550,43 @@ static void run_case(const Case& c, const std::vector<Compiled>& compiled, const
     if (contender->kind == "library") best_library = std::min(best_library, contender->median());
   }
   for (auto& contender : contenders) {
-    std::printf("  screen %9.2f us %6.3f  %-5s %-9s %s\n", contender->median(), contender->median() / best_library, contender->kind.c_str(),
+    std::printf("  screen %9.2f us %6.3f  %-5s %-9s %s\n", contender->median(),
+                contender->median() / best_library, contender->kind.c_str(),
                 contender->dependent ? "dependent" : "plain", contender->name.c_str());
-    std::fprintf(json, "{\"phase\":\"screen\",\"m\":%d,\"k\":%d,\"n\":%d,\"kind\":\"%s\",\"setting\":\"%s\",\"schedule\":\"%s\",\"median_us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,\"samples\":%zu}\n",
-                 s.m, s.k, s.n, contender->kind.c_str(), contender->dependent ? "dependent" : "plain", contender->name.c_str(), contender->median(), contender->quantile(0), contender->quantile(1), contender->samples.size());
+    std::fprintf(
+        json,
+        "{\"phase\":\"screen\",\"m\":%d,\"k\":%d,\"n\":%d,\"kind\":\"%s\",\"setting\":\"%s\","
+        "\"schedule\":\"%s\",\"median_us\":%.3f,\"min_us\":%.3f,\"max_us\":%.3f,\"samples\":%zu}\n",
+        s.m, s.k, s.n, contender->kind.c_str(), contender->dependent ? "dependent" : "plain",
+        contender->name.c_str(), contender->median(), contender->quantile(0),
+        contender->quantile(1), contender->samples.size());
   }
   // The best of each kind and setting go on.
   std::vector<Contender*> finalists;
   std::map<std::pair<std::string, bool>, int> kept;
   for (auto& contender : contenders) {
     const int limit = contender->kind == "fused" ? options.keep : 1;
-    if (kept[{contender->kind, contender->dependent}]++ < limit) finalists.push_back(contender.get());
+    if (kept[{contender->kind, contender->dependent}]++ < limit)
+      finalists.push_back(contender.get());
   }
   for (Contender* f : finalists) f->samples.clear();
   for (int i = 0; i < options.samples; ++i) {
     for (Contender* f : finalists) f->sample(options.idle_us, a, b);
   }
-  for (Contender* f : finalists) if (f->kind == "library") best_library = f->median();
+  for (Contender* f : finalists)
+    if (f->kind == "library") best_library = f->median();
   std::sort(finalists.begin(), finalists.end(), by_median);
   for (Contender* f : finalists) {
-    std::printf("  FINAL  %9.2f us [%.2f %.2f] %6.3f  %-7s %-9s %s\n", f->median(), f->quantile(0.1), f->quantile(0.9), f->median() / best_library, f->kind.c_str(), f->dependent ? "dependent" : "plain", f->name.c_str());
-    std::fprintf(json, "{\"phase\":\"final\",\"m\":%d,\"k\":%d,\"n\":%d,\"kind\":\"%s\",\"setting\":\"%s\",\"schedule\":\"%s\",\"median_us\":%.3f,\"p10_us\":%.3f,\"p90_us\":%.3f,\"ratio\":%.4f,\"row_error\":%.3e,\"samples\":%zu}\n",
-                 s.m, s.k, s.n, f->kind.c_str(), f->dependent ? "dependent" : "plain", f->name.c_str(), f->median(), f->quantile(0.1), f->quantile(0.9), f->median() / best_library, f->row_error, f->samples.size());
+    std::printf("  FINAL  %9.2f us [%.2f %.2f] %6.3f  %-7s %-9s %s\n", f->median(),
+                f->quantile(0.1), f->quantile(0.9), f->median() / best_library, f->kind.c_str(),
+                f->dependent ? "dependent" : "plain", f->name.c_str());
+    std::fprintf(json,
+                 "{\"phase\":\"final\",\"m\":%d,\"k\":%d,\"n\":%d,\"kind\":\"%s\",\"setting\":\"%"
+                 "s\",\"schedule\":\"%s\",\"median_us\":%.3f,\"p10_us\":%.3f,\"p90_us\":%.3f,"
+                 "\"ratio\":%.4f,\"row_error\":%.3e,\"samples\":%zu}\n",
+                 s.m, s.k, s.n, f->kind.c_str(), f->dependent ? "dependent" : "plain",
+                 f->name.c_str(), f->median(), f->quantile(0.1), f->quantile(0.9),
+                 f->median() / best_library, f->row_error, f->samples.size());
   }
   std::fflush(stdout);
   std::fflush(json);
@@ -544,8 +614,9 @@ static int run(const Options& options) {
                        compiled[i].log.find("setmaxnreg ignored") != std::string::npos;
     if (legal[i] && (!compiled[i].ok || compiled[i].spills > 0 || noise)) {
       std::printf("  %s: %s\n", all[i].name().c_str(),
-                  !compiled[i].ok || noise ? compiled[i].log.substr(0, 400).c_str()
-                                           : ("spills " + std::to_string(compiled[i].spills)).c_str());
+                  !compiled[i].ok || noise
+                      ? compiled[i].log.substr(0, 400).c_str()
+                      : ("spills " + std::to_string(compiled[i].spills)).c_str());
       failed += !compiled[i].ok;
     }
   }
@@ -557,18 +628,23 @@ static int run(const Options& options) {
   CHECK(cudaDriverGetVersion(&driver));
   std::printf("device %s, driver CUDA %d.%d\n", properties.name, driver / 1000, driver % 1000 / 10);
   cudaDriverEntryPointQueryResult found;
-  CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", reinterpret_cast<void**>(&encode_tiled), 12000, cudaEnableDefault, &found));
+  CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled",
+                                         reinterpret_cast<void**>(&encode_tiled), 12000,
+                                         cudaEnableDefault, &found));
   CHECK(cudaStreamCreate(&stream));
   CHECK(cublasLtCreate(&Library::handle));
   CHECK(cudaMalloc(&Library::workspace, Library::kWorkspace));
   pool.size = 24ull << 30;
   CHECK(cudaMalloc(&pool.base, pool.size));
-  std::FILE* json = std::fopen((options.out.empty() ? "/dev/null" : options.out + "/gemm.jsonl").c_str(), "a");
+  std::FILE* json =
+      std::fopen((options.out.empty() ? "/dev/null" : options.out + "/gemm.jsonl").c_str(), "a");
   if (!json) throw std::runtime_error("cannot write to " + options.out);
-  std::fprintf(json, "{\"phase\":\"device\",\"name\":\"%s\",\"cuda_driver\":%d}\n", properties.name, driver);
+  std::fprintf(json, "{\"phase\":\"device\",\"name\":\"%s\",\"cuda_driver\":%d}\n", properties.name,
+               driver);
   std::size_t offset = 0;
   for (const Case& c : cases) {
-    run_case(c, {compiled.begin() + offset, compiled.begin() + offset + c.schedules.size()}, options, json);
+    run_case(c, {compiled.begin() + offset, compiled.begin() + offset + c.schedules.size()},
+             options, json);
     offset += c.schedules.size();
   }
   std::fclose(json);
@@ -580,16 +656,26 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string word = argv[i];
     auto value = [&] { return i + 1 < argc ? std::string(argv[++i]) : std::string(); };
-    if (word == "--headers") options.headers = value();
-    else if (word == "--suite") options.suite = value();
-    else if (word == "--cubins") options.cubins = value();
-    else if (word == "--out") options.out = value();
-    else if (word == "--compile-only") options.compile_only = true;
-    else if (word == "--check-only") options.check_only = true;
-    else if (word == "--screen") options.screen = std::stoi(value());
-    else if (word == "--samples") options.samples = std::stoi(value());
-    else if (word == "--keep") options.keep = std::stoi(value());
-    else if (word == "--idle-us") options.idle_us = std::stoi(value());
+    if (word == "--headers")
+      options.headers = value();
+    else if (word == "--suite")
+      options.suite = value();
+    else if (word == "--cubins")
+      options.cubins = value();
+    else if (word == "--out")
+      options.out = value();
+    else if (word == "--compile-only")
+      options.compile_only = true;
+    else if (word == "--check-only")
+      options.check_only = true;
+    else if (word == "--screen")
+      options.screen = std::stoi(value());
+    else if (word == "--samples")
+      options.samples = std::stoi(value());
+    else if (word == "--keep")
+      options.keep = std::stoi(value());
+    else if (word == "--idle-us")
+      options.idle_us = std::stoi(value());
     else {
       std::printf("unknown option %s\n", word.c_str());
       return 2;

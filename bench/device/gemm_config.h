@@ -17,19 +17,19 @@ namespace gemm_bench {
 //   cm cn sk   cluster along m, along n, split k    ra gr        raster m|n, group
 //   hx hw hy   cache hints n|f|l                    pr           producer registers
 //   pdl late   dependent launch, late trigger       stats        none|ext|rows|slices|tile
-//   sl rs      slices, row slots                             packed wide  weight layout, wide stores
-//   promo      L2 promotion of the tensor maps, 128|256 (the launcher's)
-//   type       bf16|fp16                            form         rms|layer
+//   sl rot rs  slices, rotate, row slots                             packed wide  weight layout,
+//   wide stores promo      L2 promotion of the tensor maps, 128|256 (the launcher's) type bf16|fp16
+//   form         rms|layer
 struct Schedule {
   std::map<std::string, std::string> values;
 
   static const std::map<std::string, std::string>& defaults() {
     static const std::map<std::string, std::string> table = {
-        {"tm", "128"}, {"tn", "128"}, {"st", "4"},  {"co", "2"},      {"pp", "0"},
-        {"cm", "1"},   {"cn", "1"},   {"sk", "1"},  {"ra", "m"},      {"gr", "8"},
-        {"hx", "n"},   {"hw", "n"},   {"hy", "n"},  {"pr", "40"},     {"pdl", "0"},
-        {"stats", "none"}, {"sl", "8"}, {"packed", "0"}, {"wide", "1"}, {"type", "bf16"},
-        {"form", "rms"},   {"promo", "256"}, {"late", "0"}, {"rs", "3"}};
+        {"tm", "128"},     {"tn", "128"},    {"st", "4"},     {"co", "2"},   {"pp", "0"},
+        {"cm", "1"},       {"cn", "1"},      {"sk", "1"},     {"ra", "m"},   {"gr", "8"},
+        {"hx", "n"},       {"hw", "n"},      {"hy", "n"},     {"pr", "40"},  {"pdl", "0"},
+        {"stats", "none"}, {"sl", "8"},      {"packed", "0"}, {"wide", "1"}, {"type", "bf16"},
+        {"form", "rms"},   {"promo", "256"}, {"late", "0"},   {"rs", "3"},   {"rot", "0"}};
     return table;
   }
   std::string text(const std::string& key) const {
@@ -40,8 +40,9 @@ struct Schedule {
 
   std::string name() const {
     std::string out;
-    for (const char* key : {"type", "form", "tm", "tn", "st", "co", "pp", "cm", "cn", "sk", "ra",
-                            "gr", "hx", "hw", "hy", "pr", "stats", "sl", "rs", "packed", "wide", "promo", "pdl", "late"}) {
+    for (const char* key : {"type", "form", "tm",     "tn",   "st",    "co",  "pp",  "cm",    "cn",
+                            "sk",   "ra",   "gr",     "hx",   "hw",    "hy",  "pr",  "stats", "sl",
+                            "rot",  "rs",   "packed", "wide", "promo", "pdl", "late"}) {
       const bool always = std::string(key) == "tm" || std::string(key) == "tn" ||
                           std::string(key) == "st" || std::string(key) == "stats";
       if (!always && text(key) == defaults().at(key)) continue;
@@ -67,7 +68,7 @@ struct Schedule {
     if (reads_sums()) bytes += 2 * tm * sums() * 4;
     const bool rows = text("stats") == "rows";
     if (rows) bytes += 3 * number("rs") * 1024;
-    return (bytes + 7) / 8 * 8 + 8 * (2 * number("st") + 8 + (rows ? 3 * number("rs") : 0));
+    return (bytes + 7) / 8 * 8 + 8 * (2 * number("st") + 10 + (rows ? 3 * number("rs") : 0));
   }
 
   // Why the schedule is not legal for this problem; empty when it is.
@@ -87,7 +88,10 @@ struct Schedule {
     if (cluster() > 8) return "cluster of more than 8 blocks";
     if (sk > 1 && number("pp")) return "split k is cooperative";
     if (sk > 1 && text("stats") == "slices") return "split k does not share slices between tiles";
-    if (sk > 1 && exchanges_sums() && cluster_tiles(m, n) * cluster() > (cluster() > 4 ? 112 : cluster() > 2 ? 120 : 132)) {
+    if (sk > 1 && exchanges_sums() &&
+        cluster_tiles(m, n) * cluster() > (cluster() > 4   ? 112
+                                           : cluster() > 2 ? 120
+                                                           : 132)) {
       return "rows summed once need all blocks resident";
     }
     if (text("stats") == "slices" && (number("sl") < cn || number("sl") % 4)) {
@@ -111,13 +115,15 @@ struct Schedule {
   std::size_t workspace_bytes(int m) const {
     const int rows = padded_rows(m);
     const int slots = text("stats") == "slices" ? number("sl") : 1;
-    return 16 * ((1 + rows / 64 + 3) / 4) + std::size_t(rows) * std::max(1, sums()) * slots * 4;
+    return 16 + std::size_t(rows / 64) * (16 + 64 * std::max(1, sums()) * slots * 4);
   }
 
   std::string source() const {
     auto hint = [&](const char* key) {
       const std::string h = text(key);
-      return std::string("CacheHint::") + (h == "f" ? "kEvictFirst" : h == "l" ? "kEvictLast" : "kNone");
+      return std::string("CacheHint::") + (h == "f"   ? "kEvictFirst"
+                                           : h == "l" ? "kEvictLast"
+                                                      : "kNone");
     };
     const std::map<std::string, std::string> statistics = {{"none", "kNone"},
                                                            {"ext", "kExternal"},
@@ -149,6 +155,7 @@ struct Schedule {
     constant("bool", "kLateTrigger", text("late"));
     constant("Statistics", "kStatistics", "Statistics::" + statistics.at(text("stats")));
     constant("int", "kSlices", text("sl"));
+    constant("bool", "kRotate", text("rot"));
     constant("int", "kRowSlots", text("rs"));
     constant("bool", "kPackedWeights", text("packed"));
     constant("bool", "kWideStores", text("wide"));
@@ -193,9 +200,11 @@ struct Epilogue {
     const char* type = text("type") == "bf16" ? "Bf16" : "Fp16";
     s << "using T = " << type << ";\n"
       << "extern \"C\" __global__ void __launch_bounds__(Plan<Config, T, Stats>::kThreads, 1)\n"
-         "kernel(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap w_map,\n"
+         "kernel(const __grid_constant__ TensorMap x_map, const __grid_constant__ TensorMap "
+         "w_map,\n"
          "       const T* x, long long x_stride, const T* packed_w, T* y, long long y_stride,\n"
-         "       const float* row_sums, unsigned* workspace, int m, int n, int k, float inverse_k,\n"
+         "       const float* row_sums, unsigned* workspace, int m, int n, int k, float "
+         "inverse_k,\n"
          "       float epsilon, const float* column_sums, const float* bias) {\n"
          "  run<Config, T, Stats, Epilogue>(\n"
          "      x_map, w_map,\n"

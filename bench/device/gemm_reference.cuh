@@ -9,15 +9,33 @@
 
 namespace gemm_bench {
 
-template <class T> __device__ inline double widen(T x);
-template <> __device__ inline double widen(__nv_bfloat16 x) { return __bfloat162float(x); }
-template <> __device__ inline double widen(__half x) { return __half2float(x); }
-template <class T> __device__ inline T narrow(float x);
-template <> __device__ inline __nv_bfloat16 narrow(float x) { return __float2bfloat16_rn(x); }
-template <> __device__ inline __half narrow(float x) { return __float2half_rn(x); }
+template <class T>
+__device__ inline double widen(T x);
+template <>
+__device__ inline double widen(__nv_bfloat16 x) {
+  return __bfloat162float(x);
+}
+template <>
+__device__ inline double widen(__half x) {
+  return __half2float(x);
+}
+template <class T>
+__device__ inline T narrow(float x);
+template <>
+__device__ inline __nv_bfloat16 narrow(float x) {
+  return __float2bfloat16_rn(x);
+}
+template <>
+__device__ inline __half narrow(float x) {
+  return __float2half_rn(x);
+}
 
 __device__ inline std::uint32_t mix(std::uint64_t x) {
-  x ^= x >> 33; x *= 0xff51afd7ed558ccdull; x ^= x >> 33; x *= 0xc4ceb9fe1a85ec53ull; x ^= x >> 33;
+  x ^= x >> 33;
+  x *= 0xff51afd7ed558ccdull;
+  x ^= x >> 33;
+  x *= 0xc4ceb9fe1a85ec53ull;
+  x ^= x >> 33;
   return static_cast<std::uint32_t>(x);
 }
 
@@ -36,7 +54,8 @@ __global__ void fill_normal(T* out, std::size_t count, float deviation, std::uin
 // W [n, k] into tile order: tiles of `tile_n` rows x 64 columns, all k steps of one row block after
 // another; a row's 16-byte words at (word ^ row % 8). Zero outside. Grid covers the packed words.
 template <class T>
-__global__ void pack_weights(uint4* packed, const T* w, int n, int k, int tile_n, std::size_t words) {
+__global__ void pack_weights(uint4* packed, const T* w, int n, int k, int tile_n,
+                             std::size_t words) {
   const int k_steps = (k + 63) / 64;
   for (std::size_t i = blockIdx.x * std::size_t(blockDim.x) + threadIdx.x; i < words;
        i += std::size_t(gridDim.x) * blockDim.x) {
@@ -78,8 +97,10 @@ __global__ void row_moments(const T* x, int k, double* out) {
 __global__ void external_sums(const double* moments, int m, int count, float* out) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i >= m) return;
-  if (count == 1) out[i] = moments[2 * i + 1];
-  else out[2 * i] = moments[2 * i], out[2 * i + 1] = moments[2 * i + 1];
+  if (count == 1)
+    out[i] = moments[2 * i + 1];
+  else
+    out[2 * i] = moments[2 * i], out[2 * i + 1] = moments[2 * i + 1];
 }
 
 // The bare product in double, for small problems: out[m, n].
@@ -100,11 +121,12 @@ enum class Form { kBare, kRms, kLayer };
 // out[3 row] = |y - ref|^2, [1] = |ref|^2, [2] = largest |y - ref| / max(|ref|, |ref|_2 / sqrt n),
 // infinite when an element is NaN.
 template <class T, class Product>
-__global__ void compare(const T* y, const Product* p, const double* moments, int n, int k, Form form,
-                        double epsilon, const float* column_sums, const float* bias, double* out) {
+__global__ void compare(const T* y, const Product* p, const double* moments, int n, int k,
+                        Form form, double epsilon, const float* column_sums, const float* bias,
+                        double* out) {
   const int row = blockIdx.x;
   const double mean = moments[2 * row] / k, square = moments[2 * row + 1] / k;
-  const double scale = form == Form::kBare ? 1
+  const double scale = form == Form::kBare  ? 1
                        : form == Form::kRms ? rsqrt(square + epsilon)
                                             : rsqrt(square - mean * mean + epsilon);
   auto reference = [&](int c) {
@@ -148,8 +170,8 @@ __global__ void compare(const T* y, const Product* p, const double* moments, int
 }
 
 // Counts words that differ.
-__global__ void count_different(const std::uint32_t* a, const std::uint32_t* b,
-                                       std::size_t words, unsigned* count) {
+__global__ void count_different(const std::uint32_t* a, const std::uint32_t* b, std::size_t words,
+                                unsigned* count) {
   unsigned mine = 0;
   for (std::size_t i = blockIdx.x * std::size_t(blockDim.x) + threadIdx.x; i < words;
        i += std::size_t(gridDim.x) * blockDim.x) {

@@ -28,13 +28,14 @@
 
 std::string last_schedule;  // named when a call fails
 
-#define CHECK(call)                                                             \
-  do {                                                                          \
-    auto status = (call);                                                       \
-    if (status != 0) {                                                          \
-      printf("%s:%d: %s failed with %d (last schedule: %s)\n", __FILE__, __LINE__, #call, (int)status, last_schedule.c_str()); \
-      exit(1);                                                                  \
-    }                                                                           \
+#define CHECK(call)                                                                       \
+  do {                                                                                    \
+    auto status = (call);                                                                 \
+    if (status != 0) {                                                                    \
+      printf("%s:%d: %s failed with %d (last schedule: %s)\n", __FILE__, __LINE__, #call, \
+             (int)status, last_schedule.c_str());                                         \
+      exit(1);                                                                            \
+    }                                                                                     \
   } while (0)
 
 namespace {
@@ -63,32 +64,36 @@ __device__ float noise(uint64_t i, uint32_t seed) {
 }
 // pitch >= columns; the padding gets `padding` bits.
 template <class T>
-__global__ void fill(uint16_t* p, long long rows, int columns, long long pitch, uint32_t seed, float scale,
-                     uint16_t padding) {
-  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < rows * pitch; i += (long long)gridDim.x * blockDim.x) {
+__global__ void fill(uint16_t* p, long long rows, int columns, long long pitch, uint32_t seed,
+                     float scale, uint16_t padding) {
+  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < rows * pitch;
+       i += (long long)gridDim.x * blockDim.x) {
     p[i] = i % pitch < columns ? to_bits<T>(noise(i, seed) * scale) : padding;
   }
 }
-// Row m of X is zero but for one element, at the m-th of the columns where a schedule may have a boundary.
+// Row m of X is zero but for one element, at the m-th of the columns where a schedule may have a
+// boundary.
 template <class T>
 __global__ void fill_one_hot(uint16_t* x, int m, int k, long long pitch) {
   const int at[] = {0, 1, 31, 32, 63, 64, 127, 128, 255, 256, 511, 512, 1023, 1024, k - 2, k - 1};
   for (int i = threadIdx.x; i < k; i += blockDim.x) {
-    x[blockIdx.x * pitch + i] = i == min(at[blockIdx.x % 16] + (int)blockIdx.x / 16 * 7, k - 1) ? to_bits<T>(1.5f) : 0;
+    x[blockIdx.x * pitch + i] =
+        i == min(at[blockIdx.x % 16] + (int)blockIdx.x / 16 * 7, k - 1) ? to_bits<T>(1.5f) : 0;
   }
 }
 __global__ void pack(uint16_t* to, const uint16_t* from, int n, int k, long long pitch) {
   const int kp = padded_columns(k);
   const long long total = (long long)padded_rows(n) * kp;
-  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < total; i += (long long)gridDim.x * blockDim.x) {
+  for (long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x; i < total;
+       i += (long long)gridDim.x * blockDim.x) {
     const int row = (int)(i / kp), column = (int)(i % kp);
     to[packed_index(row, column, kp)] = row < n && column < k ? from[row * pitch + column] : 0;
   }
 }
 // Y in float64, without normalization if !scaled.
 template <class T>
-__global__ void reference(double* y, const uint16_t* x, long long x_pitch, const uint16_t* w, long long w_pitch, int n,
-                          int k, float eps, bool scaled) {
+__global__ void reference(double* y, const uint16_t* x, long long x_pitch, const uint16_t* w,
+                          long long w_pitch, int n, int k, float eps, bool scaled) {
   __shared__ double sums[2][4];
   const int row = blockIdx.y, column = blockIdx.x;
   double dot = 0, squares = 0;
@@ -96,7 +101,8 @@ __global__ void reference(double* y, const uint16_t* x, long long x_pitch, const
     const double a = from_bits<T>(x[row * x_pitch + i]);
     dot += a * from_bits<T>(w[column * w_pitch + i]), squares += a * a;
   }
-  for (int d = 16; d; d /= 2) dot += __shfl_xor_sync(~0u, dot, d), squares += __shfl_xor_sync(~0u, squares, d);
+  for (int d = 16; d; d /= 2)
+    dot += __shfl_xor_sync(~0u, dot, d), squares += __shfl_xor_sync(~0u, squares, d);
   if (threadIdx.x % 32 == 0) sums[0][threadIdx.x / 32] = dot, sums[1][threadIdx.x / 32] = squares;
   __syncthreads();
   if (threadIdx.x == 0) {
@@ -115,7 +121,8 @@ __global__ void __launch_bounds__(512) read_all(const uint4* p, size_t n, uint32
   for (size_t i = blockIdx.x * (size_t)blockDim.x * kUnroll + threadIdx.x; i < n; i += step) {
     uint4 v[kUnroll];
 #pragma unroll
-    for (int u = 0; u < kUnroll; ++u) v[u] = i + u * blockDim.x < n ? __ldcs(p + i + u * blockDim.x) : make_uint4(0, 0, 0, 0);
+    for (int u = 0; u < kUnroll; ++u)
+      v[u] = i + u * blockDim.x < n ? __ldcs(p + i + u * blockDim.x) : make_uint4(0, 0, 0, 0);
 #pragma unroll
     for (int u = 0; u < kUnroll; ++u) s ^= v[u].x ^ v[u].y ^ v[u].z ^ v[u].w;
   }
@@ -125,18 +132,23 @@ __global__ void __launch_bounds__(512) read_all(const uint4* p, size_t n, uint32
 // ---- launching ----------------------------------------------------------------------------
 
 // A map over a row-major matrix of 16-bit elements, boxes of 64 columns × `box_rows`.
-tenon::device::TensorMap encode(const void* base, int rows, int columns, long long stride, int box_rows, bool fp16) {
+tenon::device::TensorMap encode(const void* base, int rows, int columns, long long stride,
+                                int box_rows, bool fp16) {
   static decltype(&cuTensorMapEncodeTiled) encode_tiled = [] {
     void* f = nullptr;
     cudaDriverEntryPointQueryResult found;
-    CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault, &found));
+    CHECK(cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &f, 12000, cudaEnableDefault,
+                                           &found));
     return (decltype(&cuTensorMapEncodeTiled))f;
   }();
   CUtensorMap map;
-  const cuuint64_t extents[] = {(cuuint64_t)columns, (cuuint64_t)rows}, strides[] = {(cuuint64_t)stride * 2};
+  const cuuint64_t extents[] = {(cuuint64_t)columns, (cuuint64_t)rows},
+                   strides[] = {(cuuint64_t)stride * 2};
   const cuuint32_t box[] = {64, (cuuint32_t)box_rows}, steps[] = {1, 1};
-  CHECK(encode_tiled(&map, fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, (void*)base, extents, strides, box, steps,
-                     CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
+  CHECK(encode_tiled(&map,
+                     fp16 ? CU_TENSOR_MAP_DATA_TYPE_FLOAT16 : CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2,
+                     (void*)base, extents, strides, box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                     CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_NONE,
                      CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE));
   tenon::device::TensorMap result;
   memcpy(&result, &map, sizeof result);
@@ -166,7 +178,7 @@ void launch(const Variant& v, Params p, int groups, bool dependent) {
   config.attrs = attributes;
   if (v.tile_n != 0) {
     config.gridDim = dim3(((p.n + v.tile_n - 1) / v.tile_n + v.share - 1) / v.share * v.share);
-    auto x = encode(p.x, p.m, p.k, p.x_stride, 64 / v.share, v.fp16);
+    auto x = encode(p.x, p.m, p.k, p.x_stride, v.mc_rows / v.share, v.fp16);
     auto w = encode(p.w, p.n, padded_columns(p.k), p.w_stride, v.tile_n, v.fp16);
     void* parameters[] = {&x, &w, &p, &args};
     CHECK(cudaLaunchKernelExC(&config, v.kernel, parameters));
@@ -184,7 +196,8 @@ int resident_clusters(const Variant& v) {
   config.dynamicSmemBytes = v.shared_bytes;
   cudaLaunchAttribute attribute;
   attribute.id = cudaLaunchAttributeClusterDimension;
-  attribute.val.clusterDim.x = v.cluster, attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
+  attribute.val.clusterDim.x = v.cluster,
+  attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
   config.attrs = &attribute, config.numAttrs = 1;
   int clusters = 0;
   CHECK(cudaOccupancyMaxActiveClusters(&clusters, v.kernel, &config));
@@ -255,17 +268,19 @@ struct Library {
     CHECK(cudaMalloc(&workspace, workspace_bytes));
     CHECK(cublasLtMatmulDescCreate(&desc, CUBLAS_COMPUTE_32F, CUDA_R_32F));
     const cublasOperation_t transpose = CUBLAS_OP_T;
-    CHECK(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transpose, sizeof transpose));
+    CHECK(cublasLtMatmulDescSetAttribute(desc, CUBLASLT_MATMUL_DESC_TRANSA, &transpose,
+                                         sizeof transpose));
     CHECK(cublasLtMatrixLayoutCreate(&a, CUDA_R_16BF, k, n, w_pitch));
     CHECK(cublasLtMatrixLayoutCreate(&b, CUDA_R_16BF, k, m, x_pitch));
     CHECK(cublasLtMatrixLayoutCreate(&c, CUDA_R_16BF, n, m, n));
     cublasLtMatmulPreference_t preference;
     CHECK(cublasLtMatmulPreferenceCreate(&preference));
-    CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &workspace_bytes,
-                                               sizeof workspace_bytes));
+    CHECK(cublasLtMatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
+                                               &workspace_bytes, sizeof workspace_bytes));
     results.resize(32);
     int found = 0;
-    CHECK(cublasLtMatmulAlgoGetHeuristic(handle, desc, a, b, c, c, preference, 32, results.data(), &found));
+    CHECK(cublasLtMatmulAlgoGetHeuristic(handle, desc, a, b, c, c, preference, 32, results.data(),
+                                         &found));
     results.resize(found);
     cublasLtMatmulPreferenceDestroy(preference);
   }
@@ -275,8 +290,8 @@ struct Library {
   }
   bool call(int i, const void* x, const void* w, void* y) {
     const float one = 1, zero = 0;
-    return cublasLtMatmul(handle, desc, &one, w, a, x, b, &zero, y, c, y, c, &results[i].algo, workspace,
-                          workspace_bytes, stream) == CUBLAS_STATUS_SUCCESS;
+    return cublasLtMatmul(handle, desc, &one, w, a, x, b, &zero, y, c, y, c, &results[i].algo,
+                          workspace, workspace_bytes, stream) == CUBLAS_STATUS_SUCCESS;
   }
 };
 
@@ -290,13 +305,16 @@ double to_double(uint16_t bits, bool fp16) {
     return f;
   }
   const int e = bits >> 10 & 31, f = bits & 1023, s = bits >> 15;
-  const double v = e == 31 ? (f ? NAN : INFINITY) : e ? std::ldexp(1024 + f, e - 25) : std::ldexp(f, -24);
+  const double v = e == 31 ? (f ? NAN : INFINITY)
+                   : e     ? std::ldexp(1024 + f, e - 25)
+                           : std::ldexp(f, -24);
   return s ? -v : v;
 }
 
 // Largest relative row error; NaN where an element lies outside the bounds, a zero row is not
 // zero, or a finite row holds a NaN. Rows whose reference is NaN must be NaN.
-double compare(const std::vector<uint16_t>& y, long long pitch, const std::vector<double>& ref, int m, int n, bool fp16) {
+double compare(const std::vector<uint16_t>& y, long long pitch, const std::vector<double>& ref,
+               int m, int n, bool fp16) {
   const double bound = fp16 ? 6e-4 : 4.5e-3;
   double worst = 0;
   for (int i = 0; i < m; ++i) {
@@ -343,7 +361,8 @@ void test(const Variant& v, int m, int n, int k, int x_offset, long long x_pitch
   double worst = 0;
   for (int pattern = 0; pattern < 3; ++pattern) {
     uint16_t* xs = x + x_offset;
-    CHECK(cudaMemsetAsync(x, 0xff, (m * x_pitch + x_offset + 64) * 2, stream));  // NaN where X is not
+    CHECK(
+        cudaMemsetAsync(x, 0xff, (m * x_pitch + x_offset + 64) * 2, stream));  // NaN where X is not
     if (pattern == 1) {
       fill_one_hot<T><<<m, 256, 0, stream>>>(xs, m, k, x_pitch);
     } else {
@@ -367,17 +386,19 @@ void test(const Variant& v, int m, int n, int k, int x_offset, long long x_pitch
     double error = compare(second, y_pitch, expected, m, n, fp16);
     if (first != second) error = NAN;
     for (int i = 0; i < m; ++i) {  // nothing written past N
-      for (long long j = n; j < y_pitch; ++j) if (second[i * y_pitch + j] != 0xffff) error = NAN;
+      for (long long j = n; j < y_pitch; ++j)
+        if (second[i * y_pitch + j] != 0xffff) error = NAN;
     }
     worst = std::isnan(error) ? error : std::max(worst, error);
     if (std::isnan(error)) {
       ++failures;
-      printf("FAIL %s m=%d n=%d k=%d groups=%d pattern=%d\n", v.name.c_str(), m, n, k, groups, pattern);
+      printf("FAIL %s m=%d n=%d k=%d groups=%d pattern=%d\n", v.name.c_str(), m, n, k, groups,
+             pattern);
       break;
     }
   }
-  printf("test %-44s %s %2d x %5d x %5d  groups %3d  x+%d/%lld  worst row error %.2e\n", v.name.c_str(), fp16 ? "fp16" : "bf16",
-         m, k, n, groups, x_offset, x_pitch, worst);
+  printf("test %-44s %s %2d x %5d x %5d  groups %3d  x+%d/%lld  worst row error %.2e\n",
+         v.name.c_str(), fp16 ? "fp16" : "bf16", m, k, n, groups, x_offset, x_pitch, worst);
   cudaFree(x), cudaFree(w), cudaFree(packed), cudaFree(y), cudaFree(ref);
 }
 
@@ -393,7 +414,8 @@ void bench(const Shape& s, FILE* out, const char* device) {
   uint16_t *w, *packed, *x, *y;
   double* ref;
   uint32_t* sink;
-  const size_t x_elements = ((size_t)m * k + 127) / 128 * 128, y_elements = ((size_t)m * n + 127) / 128 * 128;
+  const size_t x_elements = ((size_t)m * k + 127) / 128 * 128,
+               y_elements = ((size_t)m * n + 127) / 128 * 128;
   CHECK(cudaMalloc(&w, copies * w_bytes));
   CHECK(cudaMalloc(&packed, copies * w_bytes));
   CHECK(cudaMalloc(&x, copies * x_elements * 2));
@@ -408,8 +430,11 @@ void bench(const Shape& s, FILE* out, const char* device) {
   auto ours = [&](const Entry& e, int i, bool chained, bool dependent) {
     const int c = i % copies, previous = (i + copies - 1) % copies;
     const bool linked = chained && reads_previous && i > 0;
-    launch(*e.variant, {linked ? y + previous * y_elements : x + c * x_elements, (e.variant->packed ? packed : w) + c * w_elements,
-            y + c * y_elements, linked ? n : k, kp, n, m, n, k}, e.groups, dependent && e.variant->dependent && i > 0);
+    launch(*e.variant,
+           {linked ? y + previous * y_elements : x + c * x_elements,
+            (e.variant->packed ? packed : w) + c * w_elements, y + c * y_elements, linked ? n : k,
+            kp, n, m, n, k},
+           e.groups, dependent && e.variant->dependent && i > 0);
   };
 
   // Correctness, on two copies; and a dependent chain must give the bits of a plain one.
@@ -421,20 +446,25 @@ void bench(const Shape& s, FILE* out, const char* device) {
     if (only && e.variant->name.find(only) == std::string::npos) continue;
     if (e.groups == 0) e.groups = balanced_groups(*e.variant, n);
     if ((n + 15) / 16 > e.groups * e.variant->most_tiles) {
-      printf("skip %s: more than %d tiles a cluster\n", e.variant->name.c_str(), e.variant->most_tiles);
+      printf("skip %s: more than %d tiles a cluster\n", e.variant->name.c_str(),
+             e.variant->most_tiles);
       continue;
     }
     int resident = 0;
     cudaFuncAttributes attributes;
     CHECK(cudaFuncGetAttributes(&attributes, e.variant->kernel));
-    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&resident, e.variant->kernel, e.variant->threads, e.variant->shared_bytes));
+    CHECK(cudaOccupancyMaxActiveBlocksPerMultiprocessor(
+        &resident, e.variant->kernel, e.variant->threads, e.variant->shared_bytes));
     double worst = 0;
     for (int c = 0; c < 2; ++c) {
       CHECK(cudaMemsetAsync(y, 0xff, copies * y_elements * 2, stream));
       ours(e, c, false, false);
-      reference<Bf16><<<dim3(n, m), 128, 0, stream>>>(ref, x + c * x_elements, k, w + c * w_elements, kp, n, k, 1e-6f, true);
-      CHECK(cudaMemcpyAsync(got.data(), y + c * y_elements, got.size() * 2, cudaMemcpyDeviceToHost, stream));
-      CHECK(cudaMemcpyAsync(expected.data(), ref, expected.size() * 8, cudaMemcpyDeviceToHost, stream));
+      reference<Bf16><<<dim3(n, m), 128, 0, stream>>>(ref, x + c * x_elements, k,
+                                                      w + c * w_elements, kp, n, k, 1e-6f, true);
+      CHECK(cudaMemcpyAsync(got.data(), y + c * y_elements, got.size() * 2, cudaMemcpyDeviceToHost,
+                            stream));
+      CHECK(cudaMemcpyAsync(expected.data(), ref, expected.size() * 8, cudaMemcpyDeviceToHost,
+                            stream));
       CHECK(cudaStreamSynchronize(stream));
       const double error = compare(got, n, expected, m, n, false);
       worst = std::isnan(error) || std::isnan(worst) ? NAN : std::max(worst, error);
@@ -442,7 +472,8 @@ void bench(const Shape& s, FILE* out, const char* device) {
     for (int dependent = 0; dependent < 2; ++dependent) {
       CHECK(cudaMemsetAsync(y, 0xff, copies * y_elements * 2, stream));
       for (int i = 0; i < chain_calls; ++i) ours(e, i, true, dependent);
-      CHECK(cudaMemcpyAsync((dependent ? got : chain_plain).data(), y + (chain_calls - 1) % copies * y_elements, got.size() * 2,
+      CHECK(cudaMemcpyAsync((dependent ? got : chain_plain).data(),
+                            y + (chain_calls - 1) % copies * y_elements, got.size() * 2,
                             cudaMemcpyDeviceToHost, stream));
       CHECK(cudaStreamSynchronize(stream));
     }
@@ -450,14 +481,22 @@ void bench(const Shape& s, FILE* out, const char* device) {
     e.error = worst;
     if (std::isnan(worst)) {
       ++failures;
-      printf("FAIL %s groups=%d at %dx%dx%d%s\n", e.variant->name.c_str(), e.groups, m, k, n, got != chain_plain ? " (chain differs)" : "");
+      printf("FAIL %s groups=%d at %dx%dx%d%s\n", e.variant->name.c_str(), e.groups, m, k, n,
+             got != chain_plain ? " (chain differs)" : "");
       continue;
     }
-    if (attributes.localSizeBytes != 0) printf("note %s uses %zu bytes of local memory\n", e.variant->name.c_str(), attributes.localSizeBytes);
+    if (attributes.localSizeBytes != 0)
+      printf("note %s uses %zu bytes of local memory\n", e.variant->name.c_str(),
+             attributes.localSizeBytes);
     const int clusters = resident_clusters(*e.variant);
-    const int wanted = e.variant->tile_n != 0 ? (n + e.variant->tile_n * e.variant->share - 1) / (e.variant->tile_n * e.variant->share) : e.groups;
-    if (clusters < wanted) printf("note %s: %d clusters, but %d fit\n", e.variant->name.c_str(), wanted, clusters);
-    if (resident < e.variant->blocks_per_sm) printf("note %s: %d blocks an SM, not %d\n", e.variant->name.c_str(), resident, e.variant->blocks_per_sm);
+    const int wanted = e.variant->tile_n != 0 ? (n + e.variant->tile_n * e.variant->share - 1) /
+                                                    (e.variant->tile_n * e.variant->share)
+                                              : e.groups;
+    if (clusters < wanted)
+      printf("note %s: %d clusters, but %d fit\n", e.variant->name.c_str(), wanted, clusters);
+    if (resident < e.variant->blocks_per_sm)
+      printf("note %s: %d blocks an SM, not %d\n", e.variant->name.c_str(), resident,
+             e.variant->blocks_per_sm);
     entries.push_back(e);
   }
 
@@ -468,32 +507,46 @@ void bench(const Shape& s, FILE* out, const char* device) {
     Library& lt = chained ? chained_library : library;
     auto product = [&](int algorithm, int i) {
       const int c = i % copies, previous = (i + copies - 1) % copies;
-      return lt.call(algorithm, chained && reads_previous && i > 0 ? y + previous * y_elements : x + c * x_elements, w + c * w_elements, y + c * y_elements);
+      return lt.call(
+          algorithm,
+          chained && reads_previous && i > 0 ? y + previous * y_elements : x + c * x_elements,
+          w + c * w_elements, y + c * y_elements);
     };
     std::vector<Contender> all;
     for (int i = 0; i < (int)lt.results.size(); ++i) {
-      if (product(i, 0)) all.push_back({"cublasLt#" + std::to_string(i), [=](int c) { product(i, c); }});
+      if (product(i, 0))
+        all.push_back({"cublasLt#" + std::to_string(i), [=](int c) { product(i, c); }});
     }
     CHECK(cudaStreamSynchronize(stream));
     const uint4* bytes = (const uint4*)packed;
     const size_t size = w_bytes / 16;
     auto read = [&](const char* name, auto kernel, int blocks) {
-      all.push_back({name, [=](int i) { kernel<<<blocks, 512, 0, stream>>>(bytes + i % copies * size, size, sink); }});
+      all.push_back({name, [=](int i) {
+                       kernel<<<blocks, 512, 0, stream>>>(bytes + i % copies * size, size, sink);
+                     }});
     };
-    read("read 4x2", read_all<4>, 264), read("read 8x2", read_all<8>, 264), read("read 8x4", read_all<8>, 528), read("read 4x4", read_all<4>, 528);
+    read("read 4x2", read_all<4>, 264), read("read 8x2", read_all<8>, 264),
+        read("read 8x4", read_all<8>, 528), read("read 4x4", read_all<4>, 528);
     for (const Entry& e : entries) {
-      all.push_back({e.variant->name + (e.variant->tile_n != 0 ? "" : " g" + std::to_string(e.groups)), [&, chained](int i) { ours(e, i, chained, chained); }});
+      all.push_back(
+          {e.variant->name + (e.variant->tile_n != 0 ? "" : " g" + std::to_string(e.groups)),
+           [&, chained](int i) { ours(e, i, chained, chained); }});
     }
     time_interleaved(all, calls, 21);
     std::sort(all.begin(), all.end(), [](auto& a, auto& b) { return a.us[10] < b.us[10]; });
-    printf("== %d x %d x %d  %s, %d calls, %d copies of %.1f MB  (goal %.1f)\n", m, k, n, chained ? "chain" : "plain", calls, copies, w_bytes / 1e6,
+    printf("== %d x %d x %d  %s, %d calls, %d copies of %.1f MB  (goal %.1f)\n", m, k, n,
+           chained ? "chain" : "plain", calls, copies, w_bytes / 1e6,
            chained ? s.goal_chain : s.goal_plain);
     int shown = 0, library_shown = 0, floor_shown = 0;
     for (const auto& c : all) {
-      const bool is_library = c.name.rfind("cublasLt", 0) == 0, is_floor = c.name.rfind("read", 0) == 0;
+      const bool is_library = c.name.rfind("cublasLt", 0) == 0,
+                 is_floor = c.name.rfind("read", 0) == 0;
       if (out) {
-        fprintf(out, "{\"device\":\"%s\",\"m\":%d,\"k\":%d,\"n\":%d,\"setting\":\"%s\",\"calls\":%d,\"name\":\"%s\",\"median_us\":%.3f,\"p10_us\":%.3f,\"p90_us\":%.3f}\n",
-                device, m, k, n, chained ? "chain" : "plain", calls, c.name.c_str(), c.us[10], c.us[2], c.us[18]);
+        fprintf(out,
+                "{\"device\":\"%s\",\"m\":%d,\"k\":%d,\"n\":%d,\"setting\":\"%s\",\"calls\":%d,"
+                "\"name\":\"%s\",\"median_us\":%.3f,\"p10_us\":%.3f,\"p90_us\":%.3f}\n",
+                device, m, k, n, chained ? "chain" : "plain", calls, c.name.c_str(), c.us[10],
+                c.us[2], c.us[18]);
       }
       if (is_library ? library_shown++ < 1 : is_floor ? floor_shown++ < 1 : shown++ < 8) {
         printf("  %-52s %7.2f  [%.2f, %.2f]\n", c.name.c_str(), c.us[10], c.us[2], c.us[18]);
@@ -516,8 +569,11 @@ int main(int argc, char** argv) {
   const std::vector<Test> all_tests = tests();
   const std::vector<Shape>& all_shapes = shapes();
   for (Variant* v : variants()) {
-    if (v->shared_bytes > 48 * 1024) CHECK(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, v->shared_bytes));
-    if (v->cluster > 8) CHECK(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+    if (v->shared_bytes > 48 * 1024)
+      CHECK(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,
+                                 v->shared_bytes));
+    if (v->cluster > 8)
+      CHECK(cudaFuncSetAttribute(v->kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
   }
   for (const Test& t : all_tests) {
     if (t.variant->fp16) {

@@ -61,7 +61,7 @@ TEST(RoundTrip, EveryFieldOfAStoredPlan) {
     evidence.counterexample_json = "{\"x\":[1]}";
     evidence.seconds = 0.75;
     evidence.created = "2026-01-02T03:04:05.678Z";
-    evidence.program_sha256 = std::string(64, 'b');
+    evidence.program_sha256 = ir::sha256_hex("text " + hostile);
     database->put(evidence);
     SessionRow session;
     session.workload = plan.workload;
@@ -110,7 +110,7 @@ TEST(RoundTrip, EveryFieldOfAStoredPlan) {
   EXPECT_EQ(stored->evidence[0].reason, hostile);
   EXPECT_EQ(stored->evidence[0].counterexample_json, "{\"x\":[1]}");
   EXPECT_EQ(stored->evidence[0].created, "2026-01-02T03:04:05.678Z");
-  EXPECT_EQ(stored->evidence[0].program_sha256, std::string(64, 'b'));
+  EXPECT_EQ(stored->evidence[0].program_sha256, ir::sha256_hex("text " + hostile));
   EXPECT_EQ(stored->measurement.status, "wrong_result");
   EXPECT_EQ(stored->measurement.samples_us, (std::vector<double>{0.1, 1e-300, 5e-324, 1e300}));
   EXPECT_EQ(stored->measurement.time_us, 0.1);
@@ -219,6 +219,26 @@ TEST(RoundTrip, SamplesKeepTheirBits) {
   // 1.0 is 0x3ff0000000000000; little-endian, its last byte is 0x3f.
   EXPECT_EQ(encode_samples({1.0}), std::string("\0\0\0\0\0\0\xf0\x3f", 8));
   EXPECT_TRUE(decode_samples("seven b").empty());
+}
+
+TEST(RoundTrip, OfEachMethodAndVerdictTheNewestEvidenceIsShown) {
+  TemporaryFolder folder;
+  auto database = Database::open(folder.file("a.db"));
+  std::int64_t plan = add(*database, {});
+  EvidenceRow again = database->by_plan(plan)->evidence.at(0);
+  ASSERT_EQ(again.method, "random");
+  again.created.clear();
+  for (int seed = 1; seed <= 3; ++seed) {
+    again.figures_json = "{\"seed\":" + std::to_string(seed) + "}";
+    database->put(again);
+  }
+  EXPECT_EQ(counts(*database)["evidence"], 6);
+  std::string shown;
+  auto stored = database->by_plan(plan);
+  for (const EvidenceRow& row : stored->evidence) {
+    shown += row.method + row.figures_json + " ";
+  }
+  EXPECT_EQ(shown, "z3{} numeric{} random{\"seed\":3} ");
 }
 
 TEST(Transaction, IsUndoneWhenItThrows) {

@@ -63,13 +63,13 @@ TEST_F(Compile, Schedules) {
         "contraction(stages=6, tile_k=128, tile_m=16, tile_n=64, warps_m=1, warps_n=2)",
         "contraction(stages=2, tile_k=64, tile_m=32, tile_n=256, warps_m=1, warps_n=8)"})
     check("rmsnorm_one_pass", "sm_90a", ir::DType::kBF16, schedule, 1024, 4096, 6144);
-  check("rmsnorm_split_k", "sm_80", ir::DType::kBF16, "contraction(splits=8, tile_m=16, warps_m=1)", 16,
-        4096, 6144);
+  check("rmsnorm_split_k", "sm_80", ir::DType::kBF16, "contraction(splits=8, tile_m=16, warps_m=1)",
+        16, 4096, 6144);
   check("rmsnorm_one_pass", "sm_80", ir::DType::kF32,
-        "contraction(stages=3, tile_k=16, tile_m=128, tile_n=128, warps_m=2, warps_n=4)", 1024, 4096,
-        6144);
-  check("rmsnorm_unfused", "sm_80", ir::DType::kBF16, "rows(group=512, threads=512); library", 16, 16384,
-        64);
+        "contraction(stages=3, tile_k=16, tile_m=128, tile_n=128, warps_m=2, warps_n=4)", 1024,
+        4096, 6144);
+  check("rmsnorm_unfused", "sm_80", ir::DType::kBF16, "rows(group=512, threads=512); library", 16,
+        16384, 64);
 }
 
 TEST_F(Compile, DependentLaunch) {
@@ -92,16 +92,17 @@ TEST_F(Compile, AMissingEntryIsAFailure) {
 }
 
 TEST_F(Compile, ResourcesAreRead) {
-  // 1 KB of static shared memory (sm_90 adds none of its own to it), and an array that is
-  // indexed at run time, so that it lies on the stack: 64 floats.
+  // 1 KB of static shared memory, and 64 floats written and read at indices that only the data
+  // knows, so that they lie on the stack.
   Source source{
-      "extern \"C\" __global__ void f(float* p, int i) {\n"
+      "extern \"C\" __global__ void f(float* p, const int* index) {\n"
       "  __shared__ float s[256];\n"
       "  float a[64];\n"
-      "  for (int j = 0; j < 64; ++j) a[j] = p[j * j];\n"
-      "  s[threadIdx.x] = a[i];\n"
+      "  for (int j = 0; j < 64; ++j) a[j] = p[j];\n"
+      "  for (int j = 0; j < 1000; ++j) a[index[j]] += p[j];\n"
+      "  s[threadIdx.x] = a[index[0]];\n"
       "  __syncthreads();\n"
-      "  p[threadIdx.x] = s[i] + a[i + 1];\n"
+      "  p[threadIdx.x] = s[index[1]];\n"
       "}\n",
       {"f"}};
   Compiled c = compile(source, ir::target_from_name("sm_80"));

@@ -66,7 +66,8 @@ TEST(Family, SplitIsTheGraphsChoice) {
   Setting s = setting("rmsnorm_split_k", 0);
   EXPECT_EQ(reason(s, "contraction(splits=4)"), "");
   EXPECT_EQ(reason(s, "contraction"), "splits=1, but the kernel splits its reduction");
-  EXPECT_EQ(reason(s, "contraction(splits=9)"), "splits=9 is more than the 8 steps of the reduction");
+  EXPECT_EQ(reason(s, "contraction(splits=9)"),
+            "splits=9 is more than the 8 steps of the reduction");
   // A reduction of one step cannot be split, and the graph must still run.
   s.w.extents[1] = 8;
   EXPECT_EQ(reason(s, "contraction"), "");
@@ -109,8 +110,7 @@ TEST(Family, EveryEnumeratedScheduleIsLegalAndDistinct) {
         }
       }
       EXPECT_FALSE(seen.empty()) << name << " " << target;
-      EXPECT_FALSE(
-          illegal(s.k, default_schedule(s.k, s.w, s.t), s.w, s.t).has_value()) << name;
+      EXPECT_FALSE(illegal(s.k, default_schedule(s.k, s.w, s.t), s.w, s.t).has_value()) << name;
     }
   }
 }

@@ -24,13 +24,23 @@ bool starts_with(const std::string& text, const std::string& prefix) {
 }  // namespace
 
 const std::vector<std::string>& fixture_names() {
-  static const std::vector<std::string> names = {
-      "rmsnorm_unfused",       "rmsnorm_gamma_folded",  "rmsnorm_deferred_scale",
-      "rmsnorm_one_pass",      "rmsnorm_prologue",      "rmsnorm_split_k",
-      "gamma_on_weights",      "gamma_on_activations",  "no_loop",
-      "product_first",         "split_statistics",      "layernorm_two_phases",
-      "layernorm_norm_kernel", "layernorm_folded",      "gated",
-      "transposed",            "two_weights"};
+  static const std::vector<std::string> names = {"rmsnorm_unfused",
+                                                 "rmsnorm_gamma_folded",
+                                                 "rmsnorm_deferred_scale",
+                                                 "rmsnorm_one_pass",
+                                                 "rmsnorm_prologue",
+                                                 "rmsnorm_split_k",
+                                                 "gamma_on_weights",
+                                                 "gamma_on_activations",
+                                                 "no_loop",
+                                                 "product_first",
+                                                 "split_statistics",
+                                                 "layernorm_two_phases",
+                                                 "layernorm_norm_kernel",
+                                                 "layernorm_folded",
+                                                 "gated",
+                                                 "transposed",
+                                                 "two_weights"};
   return names;
 }
 
@@ -38,8 +48,8 @@ Fixture fixture(const std::string& name) {
   const std::string ir = TENON_IR_FIXTURES, own = TENON_CODEGEN_FIXTURES;
   Fixture f;
   f.name = name;
-  f.graph = ir::parse_mugraph(
-      read((starts_with(name, "rmsnorm_") ? ir : own) + "/" + name + ".mugraph"));
+  f.graph =
+      ir::parse_mugraph(read((starts_with(name, "rmsnorm_") ? ir : own) + "/" + name + ".mugraph"));
   ir::validate(f.graph);
   const std::string& program = f.graph.signature.program;
   if (program == "rmsnorm_linear")
@@ -62,8 +72,7 @@ ir::Schedule default_schedule(const Fixture& fixture, const ir::Workload& worklo
                               const ir::Target& target) {
   ir::Schedule schedule;
   for (std::size_t i = 0; i < fixture.graph.kernels.size(); ++i)
-    schedule.kernels.push_back(
-        ir::default_schedule(ir::view(fixture.graph, i), workload, target));
+    schedule.kernels.push_back(ir::default_schedule(ir::view(fixture.graph, i), workload, target));
   return schedule;
 }
 

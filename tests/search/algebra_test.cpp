@@ -28,15 +28,15 @@ TEST(Samples, ExtentsArePairwiseDistinctAndDiffer) {
     EXPECT_EQ(sample.domain.prime() % 4, 3u);
   }
   EXPECT_NE(s[0].domain.prime(), s[1].domain.prime());
-  for (std::size_t d = 0; d < s[0].extents.size(); ++d)
-    EXPECT_NE(s[0].extents[d], s[1].extents[d]);
+  for (std::size_t d = 0; d < s[0].extents.size(); ++d) EXPECT_NE(s[0].extents[d], s[1].extents[d]);
 }
 
 TEST(Expressions, SpellingsOfOneValueAreOneClass) {
   Saturated s(scaled_linear());
   ClassId x = 0, g = 1, w = 2;
   ClassId left = s.table.make({OpKind::kMatmul, s.table.make({OpKind::kMul, x, g, 0, 0}), w, 1, 0});
-  ClassId right = s.table.make({OpKind::kMatmul, x, s.table.make({OpKind::kMul, g, w, 0, 0}), 1, 0});
+  ClassId right =
+      s.table.make({OpKind::kMatmul, x, s.table.make({OpKind::kMul, g, w, 0, 0}), 1, 0});
   EXPECT_NE(left, kNoClass);
   EXPECT_EQ(left, right);
   EXPECT_EQ(left, s.table.outputs()[0]);
@@ -53,9 +53,9 @@ TEST(Expressions, DifferentValuesAreNot) {
 TEST(Expressions, NormalSpellingIsTheOnlyOne) {
   Saturated s(scaled_linear());
   ClassId x = 0, g = 1, w = 2;
-  EXPECT_EQ(s.table.make({OpKind::kMul, x, x, 0, 0}), kNoClass);      // square(x)
-  EXPECT_EQ(s.table.make({OpKind::kMatmul, x, g, 1, 0}), kNoClass);   // sum(mul(x, g))
-  EXPECT_EQ(s.table.make({OpKind::kMul, x, w, 0, 0}), kNoClass);      // neither has all axes
+  EXPECT_EQ(s.table.make({OpKind::kMul, x, x, 0, 0}), kNoClass);         // square(x)
+  EXPECT_EQ(s.table.make({OpKind::kMatmul, x, g, 1, 0}), kNoClass);      // sum(mul(x, g))
+  EXPECT_EQ(s.table.make({OpKind::kMul, x, w, 0, 0}), kNoClass);         // neither has all axes
   EXPECT_EQ(s.table.make({OpKind::kSum, g, kNoClass, 0, 0}), kNoClass);  // g has no m
 }
 

@@ -126,9 +126,7 @@ TEST(Bounds, BudgetKeepsWhatWasFound) {
 }
 
 TEST(Bounds, BadOptionsAreUserErrors) {
-  auto fails = [](Options options) {
-    EXPECT_THROW(enumerate(linear(), options), UserError);
-  };
+  auto fails = [](Options options) { EXPECT_THROW(enumerate(linear(), options), UserError); };
   Options o;
   o.max_kernels = 0;
   fails(o);

@@ -106,8 +106,7 @@ TEST(Equality, UnfusedFormRoundsAsTheProgramDoes) {
   std::vector<ir::Values<float>> inputs;
   for (const Doubles& d : random_inputs(program, extents, 3)) {
     ir::Values<float> v{d.axes, d.extents, {}};
-    for (double x : d.data)
-      v.data.push_back(ir::round_to(ir::DType::kBF16, static_cast<float>(x)));
+    for (double x : d.data) v.data.push_back(ir::round_to(ir::DType::kBF16, static_cast<float>(x)));
     inputs.push_back(std::move(v));
   }
   auto want = ir::evaluate(program, extents, domain, inputs);

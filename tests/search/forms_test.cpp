@@ -76,8 +76,7 @@ bool is_prologue(const ir::Kernel& kernel) {
 
 template <class P>
 int count(P predicate) {
-  return static_cast<int>(
-      std::count_if(found().graphs.begin(), found().graphs.end(), predicate));
+  return static_cast<int>(std::count_if(found().graphs.begin(), found().graphs.end(), predicate));
 }
 
 TEST(Forms, UnfusedWithOurProduct) {

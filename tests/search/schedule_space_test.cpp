@@ -57,11 +57,13 @@ TEST(ScheduleSpace, EverySchedulesIsLegalDistinctAndInOrder) {
       for (std::size_t i = 0; i < all.size(); ++i) {
         EXPECT_TRUE(distinct.insert(all[i].schedule).second);
         EXPECT_GT(all[i].estimated_us, 0);
-        if (i > 0) EXPECT_LE(all[i - 1].estimated_us, all[i].estimated_us + 1e-9);
+        if (i > 0) {
+          EXPECT_LE(all[i - 1].estimated_us, all[i].estimated_us + 1e-9);
+        }
         EXPECT_NEAR(all[i].estimated_us, estimate_us(graph, all[i].schedule, w, target), 1e-9);
         for (std::size_t k = 0; k < graph.kernels.size(); ++k)
-          EXPECT_FALSE(ir::illegal(ir::view(graph, k), all[i].schedule.kernels[k], w, target)
-                           .has_value());
+          EXPECT_FALSE(
+              ir::illegal(ir::view(graph, k), all[i].schedule.kernels[k], w, target).has_value());
       }
     }
 }
@@ -121,7 +123,8 @@ TEST(ScheduleSpace, SaysWhyThereIsNone) {
       "  %0 = matmul(x, w, k)\n  %1 = sum(w, k)\n  %2 = broadcast(%1, [m: grid, n: grid])\n"
       "  %3 = mul(%0, %2)\n  %4 = cast(%3, T)\n  store y = %4\n}\n");
   std::string why;
-  EXPECT_TRUE(schedules(graph, workload(16, 64, 64), ir::target_from_name("sm_80"), 10, &why).empty());
+  EXPECT_TRUE(
+      schedules(graph, workload(16, 64, 64), ir::target_from_name("sm_80"), 10, &why).empty());
   EXPECT_EQ(why, "kernel main: a sum along the columns of a kernel with a product");
 }
 

@@ -54,14 +54,19 @@ TEST(ScaledDims, KeepStructureByCountingParts) {
 TEST(ScaledDims, AreDistinctAndRaggedForEverySeed) {
   const std::vector<DimUse> uses = {{true, false, false}, {true, true, true}, {true, false, false}, {false, true, false}};
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
-    std::vector<std::int64_t> taken;
+    std::optional<ScaledDims> earlier;
     for (std::int64_t parts : {2, 3}) {
-      const auto dims = random_dims(uses, parts, parts, seed, taken);
+      const auto dims = random_dims(uses, parts, parts, seed, earlier ? &*earlier : nullptr, seed % 2 == 1);
       ASSERT_TRUE(dims.has_value());
-      for (std::size_t d = 0; d < uses.size(); ++d)
+      for (std::size_t d = 0; d < uses.size(); ++d) {
         EXPECT_TRUE(keeps_structure(dims->extents[d], parts, parts, uses[d], false));
+        if (earlier) {
+          EXPECT_NE(dims->extents[d], earlier->extents[d]);
+        }
+      }
+      EXPECT_EQ(std::set<std::int64_t>(dims->extents.begin(), dims->extents.end()).size(), uses.size());
+      earlier = dims;
     }
-    EXPECT_EQ(std::set<std::int64_t>(taken.begin(), taken.end()).size(), taken.size());
   }
 }
 

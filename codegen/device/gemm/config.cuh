@@ -52,11 +52,12 @@ struct Defaults {
   static constexpr bool kLateTrigger = false;
 
   static constexpr Statistics kStatistics = Statistics::kNone;
-  static constexpr int kSlices = 8;    // kTileSlices: at most so many slices of k
+  static constexpr int kSlices = 8;       // kTileSlices: at most so many slices of k
+  static constexpr bool kRotate = false;  // kTileSlices: a tile begins with the slice it sums
   static constexpr int kRowSlots = 3;  // kGlobalRows: kilobytes of X in flight for each of 3 warps
 
-  // W in tile order, swizzled, as packed_weights describes (weights.cuh), and read with flat
-  // bulk copies; otherwise row-major through a tensor map.
+  // W packed tile by tile for kTileN (prepare.cuh) and read with flat bulk copies; otherwise
+  // row-major through a tensor map.
   static constexpr bool kPackedWeights = false;
 
   // 16-byte stores of Y through shared memory: Y and its row stride are 16-byte aligned and N is

@@ -34,21 +34,21 @@ __device__ __forceinline__ void release_stage(unsigned base, const ClusterPlace<
 // Multiplies `steps` stages into `acc`, and sums the slice's on the way while the tensor core
 // works. The last stage is still being read on return; `last` names it. In ping-pong `other_turn`
 // is told once all is issued.
-template <class P, class Stats>
+// `finish_sums` is called once, when the slice is complete.
+template <class P, class Stats, class Finish>
 __device__ __forceinline__ void multiply_stages(float (&acc)[P::kBlocks][P::kAccumulators],
                                                 float (&sums)[P::kBlocks][P::kSumSlots],
                                                 const ClusterPlace<P>& place, unsigned base,
                                                 int group_row, Ring<P::kStages>& ring, int steps,
                                                 const Slice& slice, int thread, unsigned other_turn,
-                                                int& last) {
+                                                int& last, const Finish& finish_sums) {
   using Multiply = Wgmma<Element<typename P::T>::kWgmma, P::kTileN>;
   last = ring.stage;
   for (int step = 0; step < steps; ++step) {
     mbarrier_wait(base + P::kFull + 8 * ring.stage, ring.phase);
     const unsigned x = base + ring.stage * P::kStageBytes + group_row * kRowBytes;
     const unsigned x_tile = wgmma_descriptor(x);
-    const unsigned w_tile =
-        wgmma_descriptor(base + ring.stage * P::kStageBytes + P::kTileBytesX);
+    const unsigned w_tile = wgmma_descriptor(base + ring.stage * P::kStageBytes + P::kTileBytesX);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < kTileK / 16; ++k) {
@@ -72,6 +72,7 @@ __device__ __forceinline__ void multiply_stages(float (&acc)[P::kBlocks][P::kAcc
         for (int b = 0; b < P::kBlocks; ++b) {
           accumulate_block<P, Stats>(sums[b], x + b * 64 * kRowBytes, thread);
         }
+        if (step == slice.end - 1) finish_sums(sums);
       }
     }
     last = ring.stage;
@@ -131,18 +132,22 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
 #pragma unroll
     for (int b = 0; b < P::kBlocks; ++b) wgmma_pin(acc[b]);
     multiply_stages<P, Stats>(acc, sums, place, base, group_row, ring, range.steps(), slice, thread,
-                              base + P::kTurn + 8 * (group ^ 1), last);
-    if constexpr (P::kSumsInTiles) join_row_pairs<P>(sums);
+                              base + P::kTurn + 8 * (group ^ 1), last,
+                              [&](float(&all)[P::kBlocks][P::kSumSlots]) {
+                                join_row_pairs<P>(all);
+                                if constexpr (P::kStatistics == Statistics::kTileSlices) {
+                                  store_slice<P>(Workspace<P>(operands.workspace, order.tiles_m),
+                                                 slice, all, first_row, thread);
+                                  __syncwarp();
+                                  if (lane == 0) {
+                                    mbarrier_arrive(base + P::kSliceStored + 8 * (step & 1));
+                                  }
+                                }
+                              });
     wgmma_wait<0>();
 #pragma unroll
     for (int b = 0; b < P::kBlocks; ++b) wgmma_pin(acc[b]);
     release_stage<P>(base, place, last, lane);
-    if constexpr (P::kStatistics == Statistics::kTileSlices && P::kSums > 0) {
-      if (slice.end > slice.begin) {
-        publish_slice<P>(Workspace<P>(operands.workspace, order.tiles_m), slice, sums, first_row,
-                         thread);
-      }
-    }
 
     float mine[P::kBlocks][2][P::kSumSlots] = {};
     if constexpr (P::kSums > 0 && P::kStatistics == Statistics::kTile) {
@@ -165,8 +170,12 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
       if (lane == 0) mbarrier_arrive(base + P::kSumsEmpty + 8 * buffer);
     }
 
-    const Store store{operands, arguments, first_row + 16 * warp, first_column,
-                      base + P::kStaging + (group * 4 + warp) * kStagingBytes, lane};
+    const Store store{operands,
+                      arguments,
+                      first_row + 16 * warp,
+                      first_column,
+                      base + P::kStaging + (group * 4 + warp) * kStagingBytes,
+                      lane};
     if constexpr (P::kSplitK == 1) {
       store.template columns<0, P::kTileN / 8>(acc, store.rows(mine));
     } else {

@@ -6,12 +6,12 @@
 
 namespace tenon::device::gemm {
 
-inline constexpr int kTileK = 64;                 // 128 bytes: one swizzle atom
-inline constexpr int kRowBytes = 2 * kTileK;      // of an operand tile in shared memory
-inline constexpr int kSharedLimit = 232448;       // bytes a block may have on sm_90
-inline constexpr int kStagingBytes = 16 * 128;    // a warp's 16 rows x 64 columns of Y
-inline constexpr int kReaderWarps = 3;            // producer warps that do not issue tiles
-inline constexpr int kRowChunkBytes = 1024;       // of X rows, on their way to a reader warp
+inline constexpr int kTileK = 64;               // 128 bytes: one swizzle atom
+inline constexpr int kRowBytes = 2 * kTileK;    // of an operand tile in shared memory
+inline constexpr int kSharedLimit = 232448;     // bytes a block may have on sm_90
+inline constexpr int kStagingBytes = 16 * 128;  // a warp's 16 rows x 64 columns of Y
+inline constexpr int kReaderWarps = 3;          // producer warps that do not issue tiles
+inline constexpr int kRowChunkBytes = 1024;     // of X rows, on their way to a reader warp
 
 constexpr int align_up(int value, int to) { return (value + to - 1) / to * to; }
 
@@ -32,15 +32,17 @@ struct Plan : Config {
   // Sums per row; arrays of them have at least one element.
   static constexpr int kSums = Config::kStatistics == Statistics::kNone ? 0 : Stats::kCount;
   static constexpr int kSumSlots = kSums > 0 ? kSums : 1;
-  static constexpr bool kSumsInTiles = kSums > 0 && (Config::kStatistics == Statistics::kTile ||
-                                                     Config::kStatistics == Statistics::kTileSlices);
+  static constexpr bool kSumsInTiles = kSums > 0 &&
+                                       (Config::kStatistics == Statistics::kTile ||
+                                        Config::kStatistics == Statistics::kTileSlices);
   // Sums that reach the epilogue through shared memory, put there by the reader warps.
   static constexpr bool kReadsSums = kSums > 0 && Config::kStatistics != Statistics::kTile;
   // Sums that blocks give to each other through the workspace.
-  static constexpr bool kExchangesSums =
-      kSums > 0 && (Config::kStatistics == Statistics::kGlobalRows ||
-                    Config::kStatistics == Statistics::kTileSlices);
-  static constexpr int kPartials = Config::kStatistics == Statistics::kTileSlices ? Config::kSlices : 1;
+  static constexpr bool kExchangesSums = kSums > 0 &&
+                                         (Config::kStatistics == Statistics::kGlobalRows ||
+                                          Config::kStatistics == Statistics::kTileSlices);
+  static constexpr int kPartials =
+      Config::kStatistics == Statistics::kTileSlices ? Config::kSlices : 1;
 
   // Shared memory, from offset 0 (1024-byte aligned).
   static constexpr int kTileBytesX = Config::kTileM * kRowBytes;
@@ -60,21 +62,23 @@ struct Plan : Config {
   static constexpr int kBarriers =
       align_up(kRowSums + (kReadsSums ? 2 * Config::kTileM * kSums * 4 : 0), 8);
   static constexpr int kBarrierCount =
-      2 * Config::kStages + 8 + (kReadsRows ? kReaderWarps * Config::kRowSlots : 0);
+      2 * Config::kStages + 10 + (kReadsRows ? kReaderWarps * Config::kRowSlots : 0);
   static constexpr int kSharedBytes = kBarriers + 8 * kBarrierCount;
 
   // Offsets of the barriers, and of a counter after them.
-  static constexpr int kFull = kBarriers;                       // [stages]
-  static constexpr int kEmpty = kFull + 8 * Config::kStages;    // [stages]
-  static constexpr int kTurn = kEmpty + 8 * Config::kStages;    // [2], by consumer
-  static constexpr int kSumsFull = kTurn + 16;                  // [2], by tile parity
-  static constexpr int kSumsEmpty = kSumsFull + 16;             // [2]
-  static constexpr int kExchanged = kSumsEmpty + 16;            // [1]
-  static constexpr int kProgress = kExchanged + 8;              // steps issued, for kGlobalRows
-  static constexpr int kRowFull = kProgress + 8;                // [reader][slot], for kGlobalRows
+  static constexpr int kFull = kBarriers;                     // [stages]
+  static constexpr int kEmpty = kFull + 8 * Config::kStages;  // [stages]
+  static constexpr int kTurn = kEmpty + 8 * Config::kStages;  // [2], by consumer
+  static constexpr int kSumsFull = kTurn + 16;                // [2], by tile parity
+  static constexpr int kSumsEmpty = kSumsFull + 16;           // [2]
+  static constexpr int kExchanged = kSumsEmpty + 16;          // [1]
+  static constexpr int kSliceStored = kExchanged + 8;         // [2], for kTileSlices
+  static constexpr int kProgress = kSliceStored + 16;         // steps issued, for kGlobalRows
+  static constexpr int kRowFull = kProgress + 8;              // [reader][slot], for kGlobalRows
 
   // Registers: a launch gives every thread the same; setmaxnreg moves them.
-  static constexpr int kLaunchRegisters = 65536 / kThreads / 8 * 8 > 255 ? 255 : 65536 / kThreads / 8 * 8;
+  static constexpr int kLaunchRegisters =
+      65536 / kThreads / 8 * 8 > 255 ? 255 : 65536 / kThreads / 8 * 8;
   static constexpr bool kMovesRegisters = Config::kConsumers > 1;
   static constexpr int kShare =
       ((Config::kConsumers + 1) * kLaunchRegisters - Config::kProducerRegisters) /
@@ -109,10 +113,10 @@ struct Plan : Config {
 // What the kernel is called with, next to the tensor maps and the epilogue's arguments.
 template <class T>
 struct Operands {
-  const T* x;             // [m, k], for kGlobalRows
-  long long x_stride;     // elements between rows
-  const T* packed_w;      // for kPackedWeights
-  T* y;                   // [m, n]
+  const T* x;          // [m, k], for kGlobalRows
+  long long x_stride;  // elements between rows
+  const T* packed_w;   // for kPackedWeights
+  T* y;                // [m, n]
   long long y_stride;
   const float* row_sums;  // [m, count], for kExternal
   unsigned* workspace;    // for kGlobalRows and kTileSlices (statistics.cuh)

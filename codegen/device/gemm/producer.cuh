@@ -64,8 +64,8 @@ struct Producer {
   TileOrder<P> order;
   ClusterPlace<P> place;
   KRange range;
-  int k_steps;          // of the whole product, for packed weights
-  unsigned base;        // shared memory
+  int k_steps;    // of the whole product, for packed weights
+  unsigned base;  // shared memory
   unsigned long long policy_x, policy_w;
 
   __device__ __forceinline__ unsigned full(int stage) const { return base + P::kFull + 8 * stage; }
@@ -75,7 +75,7 @@ struct Producer {
     const int row = (tile.m * P::kClusterM + place.m) * P::kTileM + place.n * kRows;
     const unsigned to = base + stage * P::kStageBytes + place.n * kRows * kRowBytes;
     tma_load_2d<P::kHintX, (P::kClusterN > 1)>(to, x_map, step * kTileK, row, full(stage),
-                                             place.mask_x(), policy_x);
+                                               place.mask_x(), policy_x);
   }
 
   __device__ __forceinline__ void load_w(int stage, TileCoordinates tile, int step) const {
@@ -87,12 +87,17 @@ struct Producer {
       const long long row =
           (static_cast<long long>(tile_n) * k_steps + step) * P::kTileN + place.m * kRows;
       bulk_load<P::kHintW, (P::kClusterM > 1)>(to, packed_w + row * kTileK, kRows * kRowBytes,
-                                             full(stage), place.mask_w(), policy_w);
+                                               full(stage), place.mask_w(), policy_w);
     } else {
       tma_load_2d<P::kHintW, (P::kClusterM > 1)>(to, w_map, step * kTileK,
-                                               tile_n * P::kTileN + place.m * kRows, full(stage),
-                                               place.mask_w(), policy_w);
+                                                 tile_n * P::kTileN + place.m * kRows, full(stage),
+                                                 place.mask_w(), policy_w);
     }
+  }
+
+  __device__ __forceinline__ int k_step(int start, int iteration) const {
+    const int step = start + iteration;
+    return range.begin + (step >= range.steps() ? step - range.steps() : step);
   }
 
   // Everything, by one thread.
@@ -106,7 +111,9 @@ struct Producer {
     }
     for (int i = 0; order.has(i); ++i) {
       const TileCoordinates tile = order.at(i);
-      for (int step = range.begin; step < range.end; ++step) {
+      const int start = slice_of<P>(order, tile, 0, range.steps()).start;
+      for (int iteration = 0; iteration < range.steps(); ++iteration) {
+        const int step = k_step(start, iteration);
         if (early > 0) {
           --early;
         } else {
@@ -136,9 +143,11 @@ struct Producer {
     int stage = 0;
     for (int i = 0; order.has(i) && stage < P::kStages; ++i) {
       const TileCoordinates tile = order.at(i);
-      for (int step = range.begin; step < range.end && stage < P::kStages; ++step, ++stage) {
+      const int start = slice_of<P>(order, tile, 0, range.steps()).start;
+      for (int iteration = 0; iteration < range.steps() && stage < P::kStages; ++iteration) {
         mbarrier_arrive_expect(full(stage), P::kStageBytes);
-        load_w(stage, tile, step);
+        load_w(stage, tile, k_step(start, iteration));
+        ++stage;
       }
     }
     return stage;

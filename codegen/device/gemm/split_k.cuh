@@ -34,8 +34,8 @@ inline constexpr bool kSendsSums = P::kSums > 0 && P::kStatistics == Statistics:
 
 template <class P>
 inline constexpr int kExchangeArrivingBytes =
-    (P::kSplitK - 1) * P::kConsumerThreads * P::kBlocks *
-    (P::kPartColumns8 * 16 + (kSendsSums<P> ? 2 * P::kSums * 4 : 0));
+    (P::kSplitK - 1) * P::kConsumerThreads* P::kBlocks*(P::kPartColumns8 * 16 +
+                                                        (kSendsSums<P> ? 2 * P::kSums * 4 : 0));
 
 template <class P, int kTo>
 __device__ __forceinline__ void send_part(const float (&acc)[P::kBlocks][P::kAccumulators],
@@ -81,7 +81,8 @@ __device__ __forceinline__ void finish_part(float (&acc)[P::kBlocks][P::kAccumul
         const float4 v =
             part == kMine
                 ? make_float4(mine[0], mine[1], mine[2], mine[3])
-                : load_shared_float4(base + exchange_word<P>(part < kMine ? part : part - 1, b, j, thread));
+                : load_shared_float4(
+                      base + exchange_word<P>(part < kMine ? part : part - 1, b, j, thread));
         total = make_float4(total.x + v.x, total.y + v.y, total.z + v.z, total.w + v.w);
       }
       mine[0] = total.x, mine[1] = total.y, mine[2] = total.z, mine[3] = total.w;
@@ -93,9 +94,10 @@ __device__ __forceinline__ void finish_part(float (&acc)[P::kBlocks][P::kAccumul
         float total = 0;
 #pragma unroll
         for (int part = 0; part < P::kSplitK; ++part) {
-          total += part == kMine ? mine
-                                 : load_shared_float(base + exchange_sum<P>(part < kMine ? part : part - 1,
-                                                                        2 * b * P::kSums + i, thread));
+          total += part == kMine
+                       ? mine
+                       : load_shared_float(base + exchange_sum<P>(part < kMine ? part : part - 1,
+                                                                  2 * b * P::kSums + i, thread));
         }
         mine = total;
       }

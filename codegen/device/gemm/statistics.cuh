@@ -29,10 +29,14 @@ struct Workspace {
       : base(workspace), rows(tiles_m * P::kTileM * P::kClusterM) {}
 
   __device__ __forceinline__ unsigned* counter() const { return base; }
-  __device__ __forceinline__ unsigned* flag(int row) const { return base + 1 + row / 64; }
+  // A counter, then for every 64 rows a flag and their sums. Where a row's flag lies does not
+  // depend on m, so that launches of different m may follow each other on one workspace.
+  static constexpr int kRecordWords = 4 + 64 * P::kSumSlots * P::kPartials;
+  __device__ __forceinline__ unsigned* flag(int row) const {
+    return base + 4 + static_cast<long long>(row / 64) * kRecordWords;
+  }
   __device__ __forceinline__ float* partials(int row) const {
-    return reinterpret_cast<float*>(base + (1 + rows / 64 + 3) / 4 * 4) +
-           static_cast<long long>(row) * (P::kSumSlots * P::kPartials);
+    return reinterpret_cast<float*>(flag(row) + 4) + row % 64 * (P::kSumSlots * P::kPartials);
   }
 };
 
@@ -80,11 +84,12 @@ __device__ __forceinline__ void join_row_pairs(float (&sums)[P::kBlocks][P::kSum
   }
 }
 
-// Publishes a warpgroup's slice. `first_row` is the warpgroup's, in Y.
+// Stores a warpgroup's slice; a reader warp publishes it (a fence in a consumer would stall the
+// tensor core). `first_row` is the warpgroup's, in Y.
 template <class P>
-__device__ __forceinline__ void publish_slice(const Workspace<P>& workspace, const Slice& slice,
-                                              const float (&sums)[P::kBlocks][P::kSumSlots],
-                                              int first_row, int thread) {
+__device__ __forceinline__ void store_slice(const Workspace<P>& workspace, const Slice& slice,
+                                            const float (&sums)[P::kBlocks][P::kSumSlots],
+                                            int first_row, int thread) {
 #pragma unroll
   for (int b = 0; b < P::kBlocks; ++b) {
     const int row = first_row + 64 * b + thread / 2;
@@ -95,12 +100,17 @@ __device__ __forceinline__ void publish_slice(const Workspace<P>& workspace, con
       }
     }
   }
-  __syncwarp();
-  if (thread % 32 == 0) {
+}
+
+// By one warp, once the consumers have stored: adds one to the flag of each 64 rows.
+template <class P>
+__device__ __forceinline__ void publish_slice(const Workspace<P>& workspace, int first_row,
+                                              int lane) {
+  if (lane < P::kTileM / 64) {
     fence_gpu();
-#pragma unroll
-    for (int b = 0; b < P::kBlocks; ++b) flag_add(workspace.flag(first_row + 64 * b), 1);
+    flag_add(workspace.flag(first_row + 64 * lane), 1);
   }
+  __syncwarp();
 }
 
 // kGlobalRows: a reader warp's rows pass through a small ring of its own, filled by bulk copies.
@@ -113,7 +123,7 @@ __device__ __forceinline__ void publish_slice(const Workspace<P>& workspace, con
 template <class P, class Stats>
 struct RowSummer {
   const Operands<typename P::T>& operands;
-  unsigned base;         // shared memory
+  unsigned base;  // shared memory
   int reader, lane;
   unsigned fetched = 0;  // chunks, since the launch began
   unsigned added = 0;
@@ -218,7 +228,7 @@ __device__ __forceinline__ void wait_for_sums(const Workspace<P>& workspace, int
   if (lane < P::kTileM / 64) {
     const int row = first_row + 64 * lane;
     const unsigned expected = P::kStatistics == Statistics::kTileSlices
-                                  ? 4 * P::kClusterN * contributors
+                                  ? P::kClusterN * contributors
                                   : static_cast<unsigned>(max(0, min(64, m - row)));
     while (flag_load(workspace.flag(row)) < expected) __nanosleep(40);
     fence_gpu();
@@ -297,6 +307,7 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
   const Workspace<P> workspace(operands.workspace, order.tiles_m);
   const unsigned base = to_shared(shared);
   RowSummer<P, Stats> summer{operands, base, reader, lane};
+  unsigned stored = 0;  // phases of kSliceStored, a bit for each tile parity
   for (int step = 0; order.has_wave(step); ++step) {
     if constexpr (P::kStatistics == Statistics::kGlobalRows) {
       summer.sum_wave(order, step, k_steps, workspace);
@@ -309,6 +320,11 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
     int contributors = 1;
     if constexpr (P::kStatistics == Statistics::kTileSlices) {
       contributors = order.contributors(tile.m, k_steps);
+      if (reader == 0 && tile.n < contributors) {
+        mbarrier_wait(base + P::kSliceStored + 8 * buffer, stored >> buffer & 1);
+        stored ^= 1u << buffer;
+        publish_slice<P>(workspace, first_row, lane);
+      }
     }
     mbarrier_wait(base + P::kSumsEmpty + 8 * buffer, phase ^ 1);
     if constexpr (P::kExchangesSums) {
@@ -325,7 +341,8 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
     if (lane == 0) before = counter_increment(workspace.counter());
     before = __shfl_sync(0xffffffffu, before, 0);
     if (before == kReaderWarps * gridDim.x - 1) {
-      for (int i = lane; i < 1 + workspace.rows / 64; i += 32) workspace.base[i] = 0;
+      if (lane == 0) *workspace.counter() = 0;
+      for (int i = lane; i < workspace.rows / 64; i += 32) *workspace.flag(64 * i) = 0;
     }
   }
 }

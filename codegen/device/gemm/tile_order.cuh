@@ -59,7 +59,8 @@ struct TileOrder {
   // that do not start after it, and no two blocks can wait for each other.
   __device__ __forceinline__ int contributors(int m, int k_steps) const {
     constexpr bool kM = P::kRaster == Raster::kAlongM;
-    const int group = kM ? min(P::kRasterGroup, tiles_m - m / P::kRasterGroup * P::kRasterGroup) : 1;
+    const int group =
+        kM ? min(P::kRasterGroup, tiles_m - m / P::kRasterGroup * P::kRasterGroup) : 1;
     const int available = kM ? tiles_n : min(P::kRasterGroup, tiles_n);
     const int index = first_index(m);
     const int wave_end = (index / clusters() + 1) * clusters();
@@ -69,13 +70,19 @@ struct TileOrder {
   }
 };
 
-// A range of k steps that a tile sums, and where the sums go.
+// Where a tile begins its walk over k, and which of its iterations it sums.
+//
+// With kRotate a tile that contributes a slice begins with it (and wraps around at the end of k),
+// so that all slices are known long before the first tile ends; the price is that tiles no longer
+// pass over X together, which counts once X and W of a wave do not fit the L2. Blocks of a cluster
+// walk alike, since they share loads, and each sums a part of the cluster's slice.
 struct Slice {
-  int begin = 0, end = 0, slot = 0;
+  int start = 0;           // first k step of the walk
+  int begin = 0, end = 0;  // iterations; none for tiles that contribute nothing
+  int slot = 0;            // among the partials
 };
 
-// The slice of the tile at cluster tile (m, n), `rank_n` within the cluster; empty for tiles that
-// contribute nothing.
+// For the tile at cluster tile (m, n), `rank_n` within the cluster.
 template <class P>
 __device__ __forceinline__ Slice slice_of(const TileOrder<P>& order, TileCoordinates tile,
                                           int rank_n, int k_steps) {
@@ -87,8 +94,9 @@ __device__ __forceinline__ Slice slice_of(const TileOrder<P>& order, TileCoordin
     if (tile.n < contributors) {
       const int slots = contributors * P::kClusterN;
       slice.slot = tile.n * P::kClusterN + rank_n;
-      slice.begin = k_steps * slice.slot / slots;
-      slice.end = k_steps * (slice.slot + 1) / slots;
+      if constexpr (P::kRotate) slice.start = k_steps * (tile.n * P::kClusterN) / slots;
+      slice.begin = k_steps * slice.slot / slots - slice.start;
+      slice.end = k_steps * (slice.slot + 1) / slots - slice.start;
     }
   }
   return slice;

@@ -13,7 +13,7 @@
 //     using Row = …;                          // what operands and the loop's sums use of them
 //     using LoopStats = Stats or NoStats;     // a pass gathered in the loop, from OperandA<0>
 //     static constexpr int kOutputs, kRowOutputs;
-//     template <int o> using Epilogue = …;    // Row row(args, m, sums); apply(args, row, acc…, m, n)
+//     template <int o> using Epilogue = …;    // row(args, m, sums); apply(args, row, acc…, m, n)
 //     template <int o> using RowOutput = …;
 //     static constexpr int kSharedBytes; static constexpr bool kDependent;
 //   };
@@ -157,20 +157,23 @@ struct ContractionKernel {
   };
 
   static __device__ __forceinline__ void issue(T* stage, const Args& args, const Row* rows,
-                                               const Place& at, int m_end, int k0, const Wide& wide) {
+                                               const Place& at, int m_end, int k0,
+                                               const Wide& wide) {
     static_for<K::kOperandsA>([&](auto i) {
       constexpr int kI = decltype(i)::value;
-      Tiles::template A<kI>::issue(stage + Tiles::template a_offset<kI>(), args, rows, at.m0, k0, m_end,
-                                   K::kExtentK, wide.a[kI]);
+      Tiles::template A<kI>::issue(stage + Tiles::template a_offset<kI>(), args, rows, at.m0, k0,
+                                   m_end, K::kExtentK, wide.a[kI]);
     });
     static_for<K::kOperandsB>([&](auto i) {
       constexpr int kI = decltype(i)::value;
       const NoRow none;
       T* tile = stage + Tiles::template b_offset<kI>();
       if constexpr (Tiles::template kTransposed<kI>)
-        Tiles::template B<kI>::issue(tile, args, &none, at.n0, k0, K::kExtentN, K::kExtentK, wide.b[kI]);
+        Tiles::template B<kI>::issue(tile, args, &none, at.n0, k0, K::kExtentN, K::kExtentK,
+                                     wide.b[kI]);
       else
-        Tiles::template B<kI>::issue(tile, args, &none, k0, at.n0, K::kExtentK, K::kExtentN, wide.b[kI]);
+        Tiles::template B<kI>::issue(tile, args, &none, k0, at.n0, K::kExtentK, K::kExtentN,
+                                     wide.b[kI]);
     });
   }
 
@@ -204,10 +207,12 @@ struct ContractionKernel {
                                               const Row* rows, const Place& at, int m_end) {
     Wide wide;
     static_for<K::kOperandsA>([&](auto i) {
-      wide.a[decltype(i)::value] = aligned(K::template OperandA<decltype(i)::value>::source(args), 16);
+      wide.a[decltype(i)::value] =
+          aligned(K::template OperandA<decltype(i)::value>::source(args), 16);
     });
     static_for<K::kOperandsB>([&](auto i) {
-      wide.b[decltype(i)::value] = aligned(K::template OperandB<decltype(i)::value>::source(args), 16);
+      wide.b[decltype(i)::value] =
+          aligned(K::template OperandB<decltype(i)::value>::source(args), 16);
     });
     int fill = 0;  // the stage to be filled next, and the one to be read
     auto advance = [](int& stage) { stage = stage + 1 == K::kStages ? 0 : stage + 1; };
@@ -253,7 +258,8 @@ struct ContractionKernel {
       }
     if constexpr (Stats::kCount > 0) {
       for (int i = threadIdx.x; i < K::kTileM * Stats::kCount; i += kThreads)
-        mine[kAccumulators + i] = sums[i / Stats::kCount * K::kSums + Stats::kFirst + i % Stats::kCount];
+        mine[kAccumulators + i] =
+            sums[i / Stats::kCount * K::kSums + Stats::kFirst + i % Stats::kCount];
     }
     if (!last_to_arrive(args.counters + blockIdx.x, K::kSplits)) return false;
 
@@ -291,19 +297,20 @@ struct ContractionKernel {
   // The epilogue's value of run element (r, c, j), with one argument a product.
   template <class E>
   static __device__ __forceinline__ float apply(const Args& args, const typename E::Row& row,
-                                                const Tile& tile, int r, int c, int j, int m, int n) {
+                                                const Tile& tile, int r, int c, int j, int m,
+                                                int n) {
     if constexpr (K::kProducts == 1)
       return E::apply(args, row, tile.value(0, r, c, j), m, n);
     else if constexpr (K::kProducts == 2)
       return E::apply(args, row, tile.value(0, r, c, j), tile.value(1, r, c, j), m, n);
     else
-      return E::apply(args, row, tile.value(0, r, c, j), tile.value(1, r, c, j), tile.value(2, r, c, j),
-                      m, n);
+      return E::apply(args, row, tile.value(0, r, c, j), tile.value(1, r, c, j),
+                      tile.value(2, r, c, j), m, n);
   }
 
   template <class E>
-  static __device__ __forceinline__ void write(const Tile& tile, const float* sums, const Args& args,
-                                               const Place& at, int m_end) {
+  static __device__ __forceinline__ void write(const Tile& tile, const float* sums,
+                                               const Args& args, const Place& at, int m_end) {
 #pragma unroll
     for (int r = 0; r < Tile::kRowsHeld; ++r) {
       const int m = at.m0 + Tile::row(r);

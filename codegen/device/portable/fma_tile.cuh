@@ -42,7 +42,8 @@ struct FmaTile {
         float a[kRowsHeld][4];
         const float* tile = stage + Tiles::template a_offset<kA>();
 #pragma unroll
-        for (int r = 0; r < kRowsHeld; ++r) load4(a[r], tile + row(r) * Tiles::template A<kA>::kStride + kk);
+        for (int r = 0; r < kRowsHeld; ++r)
+          load4(a[r], tile + row(r) * Tiles::template A<kA>::kStride + kk);
 #pragma unroll
         for (int c = 0; c < kRunsHeld; ++c) {
           float b[4][4];  // [k][column]
@@ -70,7 +71,8 @@ struct FmaTile {
   }
 
   template <class Tiles, int i>
-  static __device__ __forceinline__ void load_b(float (&b)[4][4], const float* stage, int kk, int n) {
+  static __device__ __forceinline__ void load_b(float (&b)[4][4], const float* stage, int kk,
+                                                int n) {
     constexpr int kStride = Tiles::template B<i>::kStride;
     const float* tile = stage + Tiles::template b_offset<i>();
     if constexpr (K::template OperandB<i>::kTransposed) {

@@ -6,8 +6,8 @@
 #pragma once
 
 #include "device/portable/element.cuh"
-#include "device/portable/reduce.cuh"
 #include "device/portable/operand_tile.cuh"
+#include "device/portable/reduce.cuh"
 #include "device/ptx/ldmatrix.cuh"
 #include "device/ptx/mma.cuh"
 
@@ -48,11 +48,15 @@ struct MmaTile {
 
   static __device__ __forceinline__ int lane() { return threadIdx.x % 32; }
   static __device__ __forceinline__ int first_row() { return threadIdx.x / 32 / K::kWarpsN * kM; }
-  static __device__ __forceinline__ int first_column() { return threadIdx.x / 32 % K::kWarpsN * kN; }
+  static __device__ __forceinline__ int first_column() {
+    return threadIdx.x / 32 % K::kWarpsN * kN;
+  }
   static __device__ __forceinline__ int row(int r) {
     return first_row() + r / 2 * 16 + r % 2 * 8 + lane() / 4;
   }
-  static __device__ __forceinline__ int column(int c) { return first_column() + c * 8 + lane() % 4 * 2; }
+  static __device__ __forceinline__ int column(int c) {
+    return first_column() + c * 8 + lane() % 4 * 2;
+  }
   __device__ __forceinline__ float value(int p, int r, int c, int j) const {
     return d[p][r / 2 * kColumnTiles + c][r % 2 * 2 + j];
   }
@@ -102,7 +106,8 @@ struct MmaTile {
     const T* tile = stage + Tiles::template b_offset<i>();
     const int l = lane();
     if constexpr (K::template OperandB<i>::kTransposed) {  // stored [columns][k]
-      ldmatrix_x4(b, shared_address(tile + (n + l % 8 + l / 16 * 8) * kStride + kk + l / 8 % 2 * 8));
+      ldmatrix_x4(b,
+                  shared_address(tile + (n + l % 8 + l / 16 * 8) * kStride + kk + l / 8 % 2 * 8));
     } else {  // stored [k][columns]
       ldmatrix_x4_trans(b, shared_address(tile + (kk + l % 16) * kStride + n + l / 16 * 8));
     }

@@ -12,7 +12,7 @@
 //     static constexpr bool kIdentity;  // … the chain, unless it is the identity, applied later
 //     static constexpr long long kRowStride, kColumnStride;   // along the tile's rows, columns
 //     static const Source* source(args);
-//     struct Row; template <int V> struct Others; load; apply(row, others, x, j);  // as in rows.cuh
+//     struct Row; template <int V> struct Others; load; apply(row, others, x, j);  // rows.cuh
 //   };
 // Operands that are not staged (other element type, other storage order) are loaded, computed
 // and stored into the tile at once.

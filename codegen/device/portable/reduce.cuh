@@ -21,7 +21,8 @@ __device__ __forceinline__ void static_for(F&& f) {
 template <int kLanes>
 __device__ __forceinline__ float lanes_sum(float v) {
 #pragma unroll
-  for (int offset = kLanes / 2; offset > 0; offset /= 2) v += __shfl_xor_sync(0xffffffffu, v, offset);
+  for (int offset = kLanes / 2; offset > 0; offset /= 2)
+    v += __shfl_xor_sync(0xffffffffu, v, offset);
   return v;
 }
 

@@ -20,8 +20,8 @@ namespace tenon::device::portable {
 
 // The source's run at (m, k); empty for a chain without a source.
 template <class Chain, int V, class Args>
-__device__ __forceinline__ Run<typename Chain::Source, V> load_source(const Args& args, int m, int k,
-                                                                      int valid) {
+__device__ __forceinline__ Run<typename Chain::Source, V> load_source(const Args& args, int m,
+                                                                      int k, int valid) {
   if constexpr (Chain::kHasSource) {
     const auto* p = Chain::source(args) + m * Chain::kRowStride + k * Chain::kColumnStride;
     return load_run<typename Chain::Source, V>(p, valid, Chain::kColumnStride);
@@ -64,7 +64,8 @@ __device__ __forceinline__ void accumulate_row(float (&s)[Pass::kCount], const A
 // All sums of `Pass` for the rows m0 … m0 + kRows - 1 that exist, a warp a row, into
 // sums[row × stride]. All threads of the block take part.
 template <class Pass, int V, int kRows, int kThreads, class Args>
-__device__ __forceinline__ void sum_rows(float* sums, int stride, const Args& args, int m0, int m_end) {
+__device__ __forceinline__ void sum_rows(float* sums, int stride, const Args& args, int m0,
+                                         int m_end) {
   for (int r = threadIdx.x / 32; r < kRows && m0 + r < m_end; r += kThreads / 32) {
     float* mine = sums + r * stride;
     const auto row = Pass::Row::make(args, m0 + r, mine);

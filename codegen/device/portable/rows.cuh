@@ -7,8 +7,8 @@
 //     static constexpr int kThreads, kGroup, kRun, kSplits, kSums, kPasses, kOutputs, kRowOutputs;
 //     static constexpr bool kDependent;
 //     using CachedSource = …; static constexpr int kCachedRuns;   // 0: none
-//     template <int p> using Pass = …;       // row_sums.cuh, with kCached: streams the cached source
-//     template <int o> using Output = …;     // a chain with Row, apply(row, others, x, j) and a target
+//     template <int p> using Pass = …;       // row_sums.cuh; kCached: streams the cached source
+//     template <int o> using Output = …;     // a chain, apply(row, others, x, j) and a target
 //     template <int o> using RowOutput = …;  // Row, value(row) and a target
 //   };
 #pragma once
@@ -32,7 +32,8 @@ struct RowsKernel {
 
   using Cache = Run<typename K::CachedSource, V>[kCached];
 
-  static __device__ __forceinline__ void load_cache(Cache& cache, const Args& args, int m, int lane) {
+  static __device__ __forceinline__ void load_cache(Cache& cache, const Args& args, int m,
+                                                    int lane) {
     using Chain = typename K::Cached;
 #pragma unroll
     for (int r = 0; r < K::kCachedRuns; ++r) {
@@ -46,18 +47,21 @@ struct RowsKernel {
 
   template <class Pass>
   static __device__ __forceinline__ void run_pass(float (&sums)[kSums], const Cache& cache,
-                                                  const Args& args, int m, int lane, float* scratch) {
+                                                  const Args& args, int m, int lane,
+                                                  float* scratch) {
     const auto row = Pass::Row::make(args, m, sums);
     float s[Pass::kCount] = {};
     if constexpr (Pass::kCached) {
 #pragma unroll
       for (int r = 0; r < K::kCachedRuns; ++r) {
         const int k = (r * K::kGroup + lane) * V;
-        if (k < Pass::kExtent) accumulate_run<Pass, V>(s, args, row, cache[r], m, k, Pass::kExtent - k);
+        if (k < Pass::kExtent)
+          accumulate_run<Pass, V>(s, args, row, cache[r], m, k, Pass::kExtent - k);
       }
     } else {
       constexpr int kStep = K::kGroup * V;
-      constexpr int kShare = ((Pass::kExtent + kStep - 1) / kStep + K::kSplits - 1) / K::kSplits * kStep;
+      constexpr int kShare =
+          ((Pass::kExtent + kStep - 1) / kStep + K::kSplits - 1) / K::kSplits * kStep;
       const int begin = min(Pass::kExtent, static_cast<int>(blockIdx.y) * kShare);
       const int end = min(Pass::kExtent, begin + kShare);
       accumulate_row<Pass, V, K::kGroup>(s, args, row, m, lane, begin, end);
@@ -92,7 +96,8 @@ struct RowsKernel {
   }
 
   template <class Output>
-  static __device__ __forceinline__ void write_run(const Args& args, const typename Output::Row& row,
+  static __device__ __forceinline__ void write_run(const Args& args,
+                                                   const typename Output::Row& row,
                                                    const Run<typename Output::Source, V>& x, int m,
                                                    int n) {
     const int valid = Output::kExtent - n;
@@ -100,7 +105,8 @@ struct RowsKernel {
     float y[V];
 #pragma unroll
     for (int j = 0; j < V; ++j) y[j] = Output::apply(row, others, x.at(j), j);
-    auto* target = Output::target(args) + m * Output::kTargetRowStride + n * Output::kTargetColumnStride;
+    auto* target =
+        Output::target(args) + m * Output::kTargetRowStride + n * Output::kTargetColumnStride;
     store_run<typename Output::Target, V>(target, y, valid, Output::kTargetColumnStride);
   }
 

@@ -25,7 +25,8 @@ struct Run {
       for (int j = 0; j < V; ++j) words[j] = __float_as_uint(x[j]);
     } else {
 #pragma unroll
-      for (int j = 0; j < V; j += 2) words[j / 2] = Element<T>::pack(x[j], j + 1 < V ? x[j + 1] : 0.f);
+      for (int j = 0; j < V; j += 2)
+        words[j / 2] = Element<T>::pack(x[j], j + 1 < V ? x[j + 1] : 0.f);
     }
   }
   __device__ __forceinline__ void clear() {
@@ -72,7 +73,8 @@ __device__ __forceinline__ float load_one(const T* p, bool exists = true) {
 
 // Stores the first `valid` elements of a run.
 template <class T, int V>
-__device__ __forceinline__ void store_run(T* p, const float (&x)[V], int valid, long long stride = 1) {
+__device__ __forceinline__ void store_run(T* p, const float (&x)[V], int valid,
+                                          long long stride = 1) {
   using R = Run<T, V>;
   if constexpr (R::kBytes == 4 || R::kBytes == 8 || R::kBytes % 16 == 0) {
     constexpr int kAccess = R::kBytes < 16 ? R::kBytes : 16;

@@ -31,7 +31,9 @@ __device__ __forceinline__ void cp_async_16_zfill(unsigned shared_address, const
                : "memory");
 }
 
-__device__ __forceinline__ void cp_async_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+__device__ __forceinline__ void cp_async_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
 
 // Waits until at most `kPending` of this thread's groups are in flight.
 template <int kPending>

@@ -7,10 +7,10 @@ namespace tenon::device {
 
 __device__ __forceinline__ void stmatrix_x4(unsigned shared_address, unsigned a, unsigned b,
                                             unsigned c, unsigned d) {
-  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(
-                   shared_address),
-               "r"(a), "r"(b), "r"(c), "r"(d)
-               : "memory");
+  asm volatile(
+      "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(shared_address),
+      "r"(a), "r"(b), "r"(c), "r"(d)
+      : "memory");
 }
 
 // Lanes 16 to 31 pass any valid address.

@@ -7,17 +7,17 @@ namespace tenon::device {
 
 __device__ __forceinline__ void store_async_16(unsigned remote, float4 v, unsigned remote_barrier) {
   asm volatile(
-      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];" ::"r"(
-          remote),
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, "
+      "[%5];" ::"r"(remote),
       "f"(v.x), "f"(v.y), "f"(v.z), "f"(v.w), "r"(remote_barrier)
       : "memory");
 }
 
 __device__ __forceinline__ void store_async_4(unsigned remote, float v, unsigned remote_barrier) {
-  asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(
-                   remote),
-               "f"(v), "r"(remote_barrier)
-               : "memory");
+  asm volatile(
+      "st.async.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(remote),
+      "f"(v), "r"(remote_barrier)
+      : "memory");
 }
 
 }  // namespace tenon::device

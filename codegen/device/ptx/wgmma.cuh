@@ -91,45 +91,64 @@ struct Wgmma;
 #define TENON_WGMMA_BIND_88 TENON_WGMMA_BIND_80, "+f"(d[40]), "+f"(d[41]), "+f"(d[42]), "+f"(d[43])
 #define TENON_WGMMA_BIND_96 TENON_WGMMA_BIND_88, "+f"(d[44]), "+f"(d[45]), "+f"(d[46]), "+f"(d[47])
 #define TENON_WGMMA_BIND_104 TENON_WGMMA_BIND_96, "+f"(d[48]), "+f"(d[49]), "+f"(d[50]), "+f"(d[51])
-#define TENON_WGMMA_BIND_112 TENON_WGMMA_BIND_104, "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55])
-#define TENON_WGMMA_BIND_120 TENON_WGMMA_BIND_112, "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59])
-#define TENON_WGMMA_BIND_128 TENON_WGMMA_BIND_120, "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
-#define TENON_WGMMA_BIND_136 TENON_WGMMA_BIND_128, "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67])
-#define TENON_WGMMA_BIND_144 TENON_WGMMA_BIND_136, "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71])
-#define TENON_WGMMA_BIND_152 TENON_WGMMA_BIND_144, "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75])
-#define TENON_WGMMA_BIND_160 TENON_WGMMA_BIND_152, "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
-#define TENON_WGMMA_BIND_168 TENON_WGMMA_BIND_160, "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83])
-#define TENON_WGMMA_BIND_176 TENON_WGMMA_BIND_168, "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87])
-#define TENON_WGMMA_BIND_184 TENON_WGMMA_BIND_176, "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91])
-#define TENON_WGMMA_BIND_192 TENON_WGMMA_BIND_184, "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
-#define TENON_WGMMA_BIND_200 TENON_WGMMA_BIND_192, "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99])
-#define TENON_WGMMA_BIND_208 TENON_WGMMA_BIND_200, "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103])
-#define TENON_WGMMA_BIND_216 TENON_WGMMA_BIND_208, "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107])
-#define TENON_WGMMA_BIND_224 TENON_WGMMA_BIND_216, "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111])
-#define TENON_WGMMA_BIND_232 TENON_WGMMA_BIND_224, "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115])
-#define TENON_WGMMA_BIND_240 TENON_WGMMA_BIND_232, "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119])
-#define TENON_WGMMA_BIND_248 TENON_WGMMA_BIND_240, "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123])
-#define TENON_WGMMA_BIND_256 TENON_WGMMA_BIND_248, "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
+#define TENON_WGMMA_BIND_112 \
+  TENON_WGMMA_BIND_104, "+f"(d[52]), "+f"(d[53]), "+f"(d[54]), "+f"(d[55])
+#define TENON_WGMMA_BIND_120 \
+  TENON_WGMMA_BIND_112, "+f"(d[56]), "+f"(d[57]), "+f"(d[58]), "+f"(d[59])
+#define TENON_WGMMA_BIND_128 \
+  TENON_WGMMA_BIND_120, "+f"(d[60]), "+f"(d[61]), "+f"(d[62]), "+f"(d[63])
+#define TENON_WGMMA_BIND_136 \
+  TENON_WGMMA_BIND_128, "+f"(d[64]), "+f"(d[65]), "+f"(d[66]), "+f"(d[67])
+#define TENON_WGMMA_BIND_144 \
+  TENON_WGMMA_BIND_136, "+f"(d[68]), "+f"(d[69]), "+f"(d[70]), "+f"(d[71])
+#define TENON_WGMMA_BIND_152 \
+  TENON_WGMMA_BIND_144, "+f"(d[72]), "+f"(d[73]), "+f"(d[74]), "+f"(d[75])
+#define TENON_WGMMA_BIND_160 \
+  TENON_WGMMA_BIND_152, "+f"(d[76]), "+f"(d[77]), "+f"(d[78]), "+f"(d[79])
+#define TENON_WGMMA_BIND_168 \
+  TENON_WGMMA_BIND_160, "+f"(d[80]), "+f"(d[81]), "+f"(d[82]), "+f"(d[83])
+#define TENON_WGMMA_BIND_176 \
+  TENON_WGMMA_BIND_168, "+f"(d[84]), "+f"(d[85]), "+f"(d[86]), "+f"(d[87])
+#define TENON_WGMMA_BIND_184 \
+  TENON_WGMMA_BIND_176, "+f"(d[88]), "+f"(d[89]), "+f"(d[90]), "+f"(d[91])
+#define TENON_WGMMA_BIND_192 \
+  TENON_WGMMA_BIND_184, "+f"(d[92]), "+f"(d[93]), "+f"(d[94]), "+f"(d[95])
+#define TENON_WGMMA_BIND_200 \
+  TENON_WGMMA_BIND_192, "+f"(d[96]), "+f"(d[97]), "+f"(d[98]), "+f"(d[99])
+#define TENON_WGMMA_BIND_208 \
+  TENON_WGMMA_BIND_200, "+f"(d[100]), "+f"(d[101]), "+f"(d[102]), "+f"(d[103])
+#define TENON_WGMMA_BIND_216 \
+  TENON_WGMMA_BIND_208, "+f"(d[104]), "+f"(d[105]), "+f"(d[106]), "+f"(d[107])
+#define TENON_WGMMA_BIND_224 \
+  TENON_WGMMA_BIND_216, "+f"(d[108]), "+f"(d[109]), "+f"(d[110]), "+f"(d[111])
+#define TENON_WGMMA_BIND_232 \
+  TENON_WGMMA_BIND_224, "+f"(d[112]), "+f"(d[113]), "+f"(d[114]), "+f"(d[115])
+#define TENON_WGMMA_BIND_240 \
+  TENON_WGMMA_BIND_232, "+f"(d[116]), "+f"(d[117]), "+f"(d[118]), "+f"(d[119])
+#define TENON_WGMMA_BIND_248 \
+  TENON_WGMMA_BIND_240, "+f"(d[120]), "+f"(d[121]), "+f"(d[122]), "+f"(d[123])
+#define TENON_WGMMA_BIND_256 \
+  TENON_WGMMA_BIND_248, "+f"(d[124]), "+f"(d[125]), "+f"(d[126]), "+f"(d[127])
 
 // A, B, KEEP: numbers of the operands that follow the n/2 accumulators. The descriptors' high word:
 // swizzle mode 1 (128 bytes) in the top bits, 1024 bytes (64 units) from one atom to the next.
-#define TENON_WGMMA_TYPE(T, NAME, N, A, B, KEEP)                                                  \
-  template <>                                                                                     \
-  struct Wgmma<T, N> {                                                                            \
-    static __device__ __forceinline__ void multiply(float (&d)[N / 2], unsigned a, unsigned b,    \
-                                                    int keep) {                                   \
-      asm volatile(                                                                               \
-          "{\n.reg .pred keep;\n.reg .b64 a, b;\n"                                               \
-          "mov.b64 a, {%" #A ", 0x40000040};\nmov.b64 b, {%" #B ", 0x40000040};\n"              \
-          "setp.ne.b32 keep, %" #KEEP                                                             \
-          ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAME "." NAME                   \
-          " {" TENON_WGMMA_NAMES_##N "}, a, b, keep, 1, 1, 0, 0;\n}"                            \
-          : TENON_WGMMA_BIND_##N                                                                  \
-          : "r"(a), "r"(b), "r"(keep));                                                           \
-    }                                                                                             \
+#define TENON_WGMMA_TYPE(T, NAME, N, A, B, KEEP)                                                   \
+  template <>                                                                                      \
+  struct Wgmma<T, N> {                                                                             \
+    static __device__ __forceinline__ void multiply(float (&d)[N / 2], unsigned a, unsigned b,     \
+                                                    int keep) {                                    \
+      asm volatile(                                                                                \
+          "{\n.reg .pred keep;\n.reg .b64 a, b;\n"                                                 \
+          "mov.b64 a, {%" #A ", 0x40000040};\nmov.b64 b, {%" #B                                    \
+          ", 0x40000040};\n"                                                                       \
+          "setp.ne.b32 keep, %" #KEEP ", 0;\nwgmma.mma_async.sync.aligned.m64n" #N "k16.f32." NAME \
+          "." NAME " {" TENON_WGMMA_NAMES_##N "}, a, b, keep, 1, 1, 0, 0;\n}"                      \
+          : TENON_WGMMA_BIND_##N                                                                   \
+          : "r"(a), "r"(b), "r"(keep));                                                            \
+    }                                                                                              \
   };
-#define TENON_WGMMA(N, A, B, KEEP)                \
-  TENON_WGMMA_TYPE(WgmmaType::kBf16, "bf16", N, A, B, KEEP)   \
+#define TENON_WGMMA(N, A, B, KEEP)                          \
+  TENON_WGMMA_TYPE(WgmmaType::kBf16, "bf16", N, A, B, KEEP) \
   TENON_WGMMA_TYPE(WgmmaType::kFp16, "f16", N, A, B, KEEP)
 
 TENON_WGMMA(8, 4, 5, 6)

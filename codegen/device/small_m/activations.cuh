@@ -53,7 +53,9 @@ struct Activations {
   // Requests X into the last slots of the ring, one cp.async group a slot.
   __device__ __forceinline__ static void request(const Params& p, int k0, unsigned ring, int lane) {
     ring = opaque_address(ring);
-    constexpr int kSpan = kChunks % 16 == 0 ? 16 : kChunks % 8 == 0 ? 8 : 4;  // chunks a row and instruction
+    constexpr int kSpan = kChunks % 16 == 0  ? 16
+                          : kChunks % 8 == 0 ? 8
+                                             : 4;  // chunks a row and instruction
 #pragma unroll
     for (int slot = 0; slot < L::kXSlots; ++slot) {
 #pragma unroll
@@ -61,7 +63,8 @@ struct Activations {
         const int row = i / (kChunks / kSpan) * (32 / kSpan) + lane / kSpan;
         const int chunk = i % (kChunks / kSpan) * kSpan + lane % kSpan;
         const int column = slot * L::kXSlotColumns + chunk * 8;
-        const unsigned to = ring + (kFirst + slot) * L::kUnitBytes + row * kChunks * 16 + swizzle(row, chunk) * 16;
+        const unsigned to =
+            ring + (kFirst + slot) * L::kUnitBytes + row * kChunks * 16 + swizzle(row, chunk) * 16;
         const int at = k0 + column_of<C>(column);
         const int left = C::kExactK ? 8 : p.k - at;
         const bool mine = L::kXSlots * L::kXSlotColumns == C::kColumns || column < C::kColumns;
@@ -88,9 +91,10 @@ struct Activations {
       for (int i = 0; i < L::kXSlotColumns / kGroupColumns; ++i) {
         const int group = kSlot * (L::kXSlotColumns / kGroupColumns) + i;
         if (group < L::kGroups) {
-          const uint4 v = load_16_shared(ring + (kFirst + kSlot) * L::kUnitBytes + row * kChunks * 16 +
-                                         swizzle(row, i * 4 + t) * 16);
-          x[group][tile][0] = v.x, x[group][tile][1] = v.y, x[group][tile][2] = v.z, x[group][tile][3] = v.w;
+          const uint4 v = load_16_shared(ring + (kFirst + kSlot) * L::kUnitBytes +
+                                         row * kChunks * 16 + swizzle(row, i * 4 + t) * 16);
+          x[group][tile][0] = v.x, x[group][tile][1] = v.y, x[group][tile][2] = v.z,
+          x[group][tile][3] = v.w;
         }
       }
     }

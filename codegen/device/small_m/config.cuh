@@ -25,20 +25,22 @@ struct ExampleConfig {
   static constexpr int kColumns = 256;      // columns of K a streaming warp owns
   static constexpr int kUnitColumns = 128;  // columns of one ring unit (16 rows × these)
   static constexpr bool kInterleaved = false;  // units of a block's warps alternate along K
-  static constexpr int kStages = 4;         // units in a warp's ring
-  static constexpr int kCluster = 1;        // blocks that split K: 1, 2, 4 or 8
-  static constexpr int kEpilogueWarps = 1;  // warps that only reduce, scale and store
-  static constexpr int kPartials = 2;       // tiles in flight between streaming and epilogue warps
-  static constexpr int kMaxTiles = 0;       // most tiles a cluster is given; needed if kCluster > 1
-  static constexpr int kBlocksPerSm = 1;    // for __launch_bounds__
-  static constexpr int kEarlyUnits = 2;     // units requested before X (and before the dependency)
-  static constexpr int kChains = 1;         // independent accumulators, 1 or 2: shorter tail, more registers
+  static constexpr int kStages = 4;            // units in a warp's ring
+  static constexpr int kCluster = 1;           // blocks that split K: 1, 2, 4 or 8
+  static constexpr int kEpilogueWarps = 1;     // warps that only reduce, scale and store
+  static constexpr int kPartials = 2;     // tiles in flight between streaming and epilogue warps
+  static constexpr int kMaxTiles = 0;     // most tiles a cluster is given; needed if kCluster > 1
+  static constexpr int kBlocksPerSm = 1;  // for __launch_bounds__
+  static constexpr int kEarlyUnits = 2;   // units requested before X (and before the dependency)
+  static constexpr int kChains =
+      1;  // independent accumulators, 1 or 2: shorter tail, more registers
   static constexpr Weights kWeights = Weights::kPackedBulk;
-  static constexpr bool kEvictFirst = true; // W' leaves L2 first
-  static constexpr bool kDependent = true;  // programmatic dependent launch
-  static constexpr bool kExactK = true;     // K == kCluster · kWarps · kColumns
-  static constexpr bool kXAligned = true;   // X and its row stride are multiples of 16 bytes
-  static constexpr bool kXStaged = true;    // X passes through the ring; otherwise straight to registers
+  static constexpr bool kEvictFirst = true;  // W' leaves L2 first
+  static constexpr bool kDependent = true;   // programmatic dependent launch
+  static constexpr bool kExactK = true;      // K == kCluster · kWarps · kColumns
+  static constexpr bool kXAligned = true;    // X and its row stride are multiples of 16 bytes
+  static constexpr bool kXStaged =
+      true;  // X passes through the ring; otherwise straight to registers
   static constexpr bool kStatsFirst = false;  // statistics before the first tile's products
 };
 
@@ -52,14 +54,17 @@ struct Layout {
   static constexpr int kUnits = C::kColumns / C::kUnitColumns;
   static constexpr int kUnitGroups = C::kUnitColumns / kGroupColumns;
   static constexpr int kUnitBytes = C::kUnitColumns * kTileRows * 2;
-  static constexpr int kUnitStride = C::kInterleaved ? C::kWarps * C::kUnitColumns : C::kUnitColumns;  // columns
+  static constexpr int kUnitStride =
+      C::kInterleaved ? C::kWarps * C::kUnitColumns : C::kUnitColumns;  // columns
   static constexpr bool kRing = C::kWeights != Weights::kPackedRegisters;
   static constexpr bool kBulk = C::kWeights == Weights::kPackedBulk;
   static constexpr int kPartialBytes = C::kRows * kTileRows * 4;  // of one warp or block, one tile
-  static constexpr int kXSlotColumns = C::kUnitColumns * kTileRows / C::kRows;  // of X in a ring slot
+  static constexpr int kXSlotColumns =
+      C::kUnitColumns * kTileRows / C::kRows;  // of X in a ring slot
   static constexpr int kXSlots = (C::kColumns + kXSlotColumns - 1) / kXSlotColumns;
   static constexpr int kPeers = C::kCluster - 1;
-  static constexpr int kOwnedTiles = C::kCluster == 1 ? 0 : (C::kMaxTiles + C::kCluster - 1) / C::kCluster;
+  static constexpr int kOwnedTiles =
+      C::kCluster == 1 ? 0 : (C::kMaxTiles + C::kCluster - 1) / C::kCluster;
   static constexpr int kSumBytes = kMaxStats * C::kRows * 4;
   static constexpr int kChunks = C::kRows / 4;  // an epilogue warp takes 4 rows of a tile at a time
 
@@ -88,7 +93,8 @@ struct Check {
                 "kRows is 8, 16, 32 or 64");
   static_assert(C::kColumns % C::kUnitColumns == 0 && C::kUnitColumns % kGroupColumns == 0,
                 "kColumns is a multiple of kUnitColumns, and that of 32");
-  static_assert(C::kWeights != Weights::kRowsAsync || C::kUnitColumns == 32 || C::kUnitColumns % 64 == 0,
+  static_assert(C::kWeights != Weights::kRowsAsync || C::kUnitColumns == 32 ||
+                    C::kUnitColumns % 64 == 0,
                 "units of row-major weights are 32 columns or a multiple of 64");
   static_assert(C::kCluster == 1 || C::kCluster == 2 || C::kCluster == 4 || C::kCluster == 8,
                 "kCluster is 1, 2, 4 or 8");
@@ -100,7 +106,8 @@ struct Check {
   static_assert(C::kStages >= 1, "a ring has at least one unit");
   static_assert(L::kRing || C::kStages == L::kUnits,
                 "weights in registers are a whole tile deep: kStages is kColumns / kUnitColumns");
-  static_assert(!C::kXStaged || (L::kRing && C::kXAligned), "X is staged in a ring, from aligned memory");
+  static_assert(!C::kXStaged || (L::kRing && C::kXAligned),
+                "X is staged in a ring, from aligned memory");
   static_assert(!C::kXStaged || C::kEarlyUnits + L::kXSlots <= C::kStages,
                 "staged X fits in the ring behind the early units");
   static_assert(!C::kXStaged || L::kXSlotColumns == 32 || L::kXSlotColumns % 64 == 0,

@@ -11,8 +11,8 @@
 // cluster's end: a block that has received all it expects has nothing left to be written to.
 #pragma once
 
-#include "device/ptx/mbarrier.cuh"
 #include "device/ptx/cluster.cuh"
+#include "device/ptx/mbarrier.cuh"
 #include "device/ptx/pdl.cuh"
 #include "device/ptx/store_async.cuh"
 #include "device/small_m/config.cuh"
@@ -26,31 +26,40 @@ namespace tenon::device::small_m {
 template <class C, class Stats>
 __device__ __forceinline__ void init_shared_barriers(unsigned barriers) {
   using L = Layout<C>;
-  for (int i = 0; i < C::kPartials; ++i) mbarrier_init(barriers + 8 * (L::kEmptyBarrier + i), C::kEpilogueWarps);
+  for (int i = 0; i < C::kPartials; ++i)
+    mbarrier_init(barriers + 8 * (L::kEmptyBarrier + i), C::kEpilogueWarps);
   if constexpr (C::kCluster > 1) {
     mbarrier_init(barriers + 8 * L::kReceivedSumsBarrier, 1);
-    for (int i = 0; i < L::kOwnedTiles; ++i) mbarrier_init(barriers + 8 * (L::kReceivedBarrier + i), 1);
+    for (int i = 0; i < L::kOwnedTiles; ++i)
+      mbarrier_init(barriers + 8 * (L::kReceivedBarrier + i), 1);
   }
   mbarrier_init_fence();
   if constexpr (C::kCluster > 1) {
-    mbarrier_arrive_expect(barriers + 8 * L::kReceivedSumsBarrier, L::kPeers * Stats::kCount * C::kRows * 4);
+    mbarrier_arrive_expect(barriers + 8 * L::kReceivedSumsBarrier,
+                           L::kPeers * Stats::kCount * C::kRows * 4);
     for (int i = 0; i < L::kOwnedTiles; ++i) {
-      mbarrier_arrive_expect(barriers + 8 * (L::kReceivedBarrier + i), L::kPeers * L::kPartialBytes);
+      mbarrier_arrive_expect(barriers + 8 * (L::kReceivedBarrier + i),
+                             L::kPeers * L::kPartialBytes);
     }
   }
 }
 
-__device__ __forceinline__ float add_halves(float v) { return v + __shfl_xor_sync(0xffffffffu, v, 16); }
+__device__ __forceinline__ float add_halves(float v) {
+  return v + __shfl_xor_sync(0xffffffffu, v, 16);
+}
 
-// Four neighbouring columns of a row of Y, of which `count` exist. `alignment`: of Y's rows, in elements.
-__device__ __forceinline__ void store_four(const Params& p, int m, int n, uint2 packed, int count, int alignment) {
+// Four neighbouring columns of a row of Y, of which `count` exist. `alignment`: of Y's rows, in
+// elements.
+__device__ __forceinline__ void store_four(const Params& p, int m, int n, uint2 packed, int count,
+                                           int alignment) {
   unsigned short* to = static_cast<unsigned short*>(p.y) + m * p.y_stride + n;
   if (alignment == 4 && count >= 4) {
     *reinterpret_cast<uint2*>(to) = packed;
   } else {
 #pragma unroll
     for (int i = 0; i < 4; ++i) {
-      if (i < count) to[i] = static_cast<unsigned short>((i < 2 ? packed.x : packed.y) >> 16 * (i % 2));
+      if (i < count)
+        to[i] = static_cast<unsigned short>((i < 2 ? packed.x : packed.y) >> 16 * (i % 2));
     }
   }
 }
@@ -69,11 +78,17 @@ struct EpilogueWarp {
   int rank, warp, lane;
   Row rows[kMine];
 
-  __device__ __forceinline__ int row(int i) const { return (i * C::kEpilogueWarps + warp) * 4 + lane % 16 / 4; }
+  __device__ __forceinline__ int row(int i) const {
+    return (i * C::kEpilogueWarps + warp) * 4 + lane % 16 / 4;
+  }
   __device__ __forceinline__ int column() const { return lane % 4 * 4; }
-  __device__ __forceinline__ unsigned barrier(int i) const { return shared_at + L::kBarriersAt + 8 * i; }
+  __device__ __forceinline__ unsigned barrier(int i) const {
+    return shared_at + L::kBarriersAt + 8 * i;
+  }
   // Which of the slots of block `to` holds what block `from` sends.
-  __device__ __forceinline__ static int slot(int from, int to) { return (to - from - 1 + C::kCluster) % C::kCluster; }
+  __device__ __forceinline__ static int slot(int from, int to) {
+    return (to - from - 1 + C::kCluster) % C::kCluster;
+  }
 
   // The statistics of this block's columns.
   __device__ __forceinline__ void add_sums(float (&sums)[kMine][kCount]) const {
@@ -86,7 +101,8 @@ struct EpilogueWarp {
         for (int w = 0; w < C::kWarps; w += 2) {
           const int from = w + lane / 16;
           if (C::kWarps % 2 == 0 || from < C::kWarps) {
-            sum += reinterpret_cast<const float*>(shared + L::kSumsAt + from * L::kSumBytes)[c * C::kRows + row(i)];
+            sum += reinterpret_cast<const float*>(shared + L::kSumsAt +
+                                                  from * L::kSumBytes)[c * C::kRows + row(i)];
           }
         }
         sums[i][c] = add_halves(sum);
@@ -102,9 +118,11 @@ struct EpilogueWarp {
       for (int i = 0; i < kMine; ++i) {
 #pragma unroll
         for (int c = 0; c < Stats::kCount; ++c) {
-          const unsigned at = shared_at + L::kReceivedSumsAt + slot(rank, to) * L::kSumBytes + (c * C::kRows + row(i)) * 4;
+          const unsigned at = shared_at + L::kReceivedSumsAt + slot(rank, to) * L::kSumBytes +
+                              (c * C::kRows + row(i)) * 4;
           if (lane < 16 && lane % 4 == 0) {
-            store_async_4(cluster_map(at, to), sums[i][c], cluster_map(barrier(L::kReceivedSumsBarrier), to));
+            store_async_4(cluster_map(at, to), sums[i][c],
+                          cluster_map(barrier(L::kReceivedSumsBarrier), to));
           }
         }
       }
@@ -122,8 +140,9 @@ struct EpilogueWarp {
 #pragma unroll
           for (int block = 0; block < C::kCluster; ++block) {
             total += block == rank ? sums[i][c]
-                                   : reinterpret_cast<const float*>(shared + L::kReceivedSumsAt +
-                                                                    slot(block, rank) * L::kSumBytes)[c * C::kRows + row(i)];
+                                   : reinterpret_cast<const float*>(
+                                         shared + L::kReceivedSumsAt +
+                                         slot(block, rank) * L::kSumBytes)[c * C::kRows + row(i)];
           }
           sums[i][c] = total;
         }
@@ -131,12 +150,14 @@ struct EpilogueWarp {
     }
 #pragma unroll
     for (int i = 0; i < kMine; ++i) {
-      if (row(i) < p.m) rows[i] = Epilogue::row(args, row(i), Stats::kCount > 0 ? sums[i] : nullptr);
+      if (row(i) < p.m)
+        rows[i] = Epilogue::row(args, row(i), Stats::kCount > 0 ? sums[i] : nullptr);
     }
   }
 
   __device__ __forceinline__ void add_partials(int buffer, float4 (&sums)[kMine]) const {
-    const float* partials = reinterpret_cast<const float*>(shared + L::kPartialsAt + buffer * C::kWarps * L::kPartialBytes);
+    const float* partials = reinterpret_cast<const float*>(shared + L::kPartialsAt +
+                                                           buffer * C::kWarps * L::kPartialBytes);
 #pragma unroll
     for (int i = 0; i < kMine; ++i) {
       const int at = partial_index(row(i), column());
@@ -145,15 +166,18 @@ struct EpilogueWarp {
       for (int w = 0; w < C::kWarps; w += 2) {
         const int from = w + lane / 16;
         if (C::kWarps % 2 == 0 || from < C::kWarps) {
-          const float4 v = *reinterpret_cast<const float4*>(partials + from * (L::kPartialBytes / 4) + at);
+          const float4 v =
+              *reinterpret_cast<const float4*>(partials + from * (L::kPartialBytes / 4) + at);
           sum.x += v.x, sum.y += v.y, sum.z += v.z, sum.w += v.w;
         }
       }
-      sums[i] = make_float4(add_halves(sum.x), add_halves(sum.y), add_halves(sum.z), add_halves(sum.w));
+      sums[i] =
+          make_float4(add_halves(sum.x), add_halves(sum.y), add_halves(sum.z), add_halves(sum.w));
     }
   }
 
-  __device__ __forceinline__ void store(int tile, const float4 (&sums)[kMine], int alignment) const {
+  __device__ __forceinline__ void store(int tile, const float4 (&sums)[kMine],
+                                        int alignment) const {
     const int n = tile * kTileRows + column();
     if (lane >= 16) return;
 #pragma unroll
@@ -163,14 +187,17 @@ struct EpilogueWarp {
         const float v[4] = {sums[i].x, sums[i].y, sums[i].z, sums[i].w};
         float y[4];
 #pragma unroll
-        for (int j = 0; j < 4; ++j) y[j] = n + j < p.n ? Epilogue::apply(args, rows[i], v[j], m, n + j) : 0;
-        store_four(p, m, n, make_uint2(Element<T>::pack(y[0], y[1]), Element<T>::pack(y[2], y[3])), p.n - n, alignment);
+        for (int j = 0; j < 4; ++j)
+          y[j] = n + j < p.n ? Epilogue::apply(args, rows[i], v[j], m, n + j) : 0;
+        store_four(p, m, n, make_uint2(Element<T>::pack(y[0], y[1]), Element<T>::pack(y[2], y[3])),
+                   p.n - n, alignment);
       }
     }
   }
 
   __device__ __forceinline__ void run(const Share& share) {
-    const int alignment = reinterpret_cast<unsigned long long>(p.y) % 8 == 0 && p.y_stride % 4 == 0 ? 4 : 1;
+    const int alignment =
+        reinterpret_cast<unsigned long long>(p.y) % 8 == 0 && p.y_stride % 4 == 0 ? 4 : 1;
     int buffer = 0;
     for (int tile = 0; tile < share.tiles; ++tile) {
       partial_wait<C>(buffer);
@@ -192,10 +219,12 @@ struct EpilogueWarp {
         const unsigned received = L::kReceivedAt + owned * L::kPeers * L::kPartialBytes;
         if (rank != owner) {
           const unsigned at = shared_at + received + slot(rank, owner) * L::kPartialBytes;
-          const unsigned to = cluster_map(at, owner), complete = cluster_map(barrier(L::kReceivedBarrier + owned), owner);
+          const unsigned to = cluster_map(at, owner),
+                         complete = cluster_map(barrier(L::kReceivedBarrier + owned), owner);
 #pragma unroll
           for (int i = 0; i < kMine; ++i) {
-            if (lane < 16) store_async_16(to + (row(i) * kTileRows + column()) * 4, sums[i], complete);
+            if (lane < 16)
+              store_async_16(to + (row(i) * kTileRows + column()) * 4, sums[i], complete);
           }
           if (tile == 0) make_rows(statistics);
           continue;
@@ -206,8 +235,8 @@ struct EpilogueWarp {
         for (int i = 0; i < kMine; ++i) {
 #pragma unroll
           for (int s = 0; s < L::kPeers; ++s) {
-            const float4 v = *reinterpret_cast<const float4*>(shared + received + s * L::kPartialBytes +
-                                                              (row(i) * kTileRows + column()) * 4);
+            const float4 v = *reinterpret_cast<const float4*>(
+                shared + received + s * L::kPartialBytes + (row(i) * kTileRows + column()) * 4);
             sums[i].x += v.x, sums[i].y += v.y, sums[i].z += v.z, sums[i].w += v.w;
           }
         }

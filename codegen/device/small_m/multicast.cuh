@@ -1,4 +1,4 @@
-// Y = epilogue(X · W'ᵀ) for 17 to 64 rows of X: one pass over W' with wgmma, X as the 64-row
+// Y = epilogue(X · W'ᵀ) for up to 64 rows of X: one pass over W' with wgmma, X as the 64-row
 // operand, shared by the blocks of a cluster.
 //
 // With so many rows X no longer fits in registers, and reading it once a block costs the path
@@ -11,11 +11,12 @@
 //
 // Launch: block kThreads; grid Multicast<C>::blocks(N) along x in clusters of kShare; dynamic
 // shared memory kSharedBytes. Tensor maps, 16-bit elements, 128-byte swizzle, zero fill:
-// X [M, K] with boxes of 64 columns × 64 / kShare rows, W' [N, K] with boxes of 64 columns ×
+// X [M, K] with boxes of 64 columns × kRows / kShare rows, W' [N, K] with boxes of 64 columns ×
 // kTileN rows. Both need rows that start at multiples of 16 bytes.
 #pragma once
 
 #include "device/ptx/cluster.cuh"
+#include "device/ptx/fence.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/pdl.cuh"
 #include "device/ptx/tma.cuh"
@@ -32,6 +33,8 @@ inline constexpr WgmmaType kWgmmaType<Fp16> = WgmmaType::kFp16;
 
 // A complete schedule, also the documentation of each member.
 struct ExampleMulticastConfig {
+  static constexpr int kRows =
+      64;  // rows of X, padded: a multiple of 8 · kShare up to 64; M is 1 .. kRows
   static constexpr int kTileN = 48;          // columns of Y a block: a multiple of 8, at most 192
   static constexpr int kStages = 14;         // tiles of 64 columns of K in the ring
   static constexpr int kShare = 4;           // blocks of a cluster that share X: 1, 2, 4 or 8
@@ -42,16 +45,22 @@ struct ExampleMulticastConfig {
 
 template <class C>
 struct Multicast {
-  static constexpr int kRows = 64, kStageColumns = 64;
+  static constexpr int kProductRows = 64, kStageColumns = 64;  // of X in a product, of K in a stage
   static constexpr int kConsumerWarps = 4, kThreads = 32 * (kConsumerWarps + 1);
-  static constexpr int kWBytes = C::kTileN * kStageColumns * 2, kXBytes = kRows * kStageColumns * 2;
-  static constexpr int kSliceRows = kRows / C::kShare;  // of X that a block requests for all
+  static constexpr int kWBytes = C::kTileN * kStageColumns * 2,
+                       kXBytes = kProductRows * kStageColumns * 2;
+  static constexpr int kSliceRows = C::kRows / C::kShare;  // of X that a block requests for all
+  static constexpr int kArrivingBytes = kWBytes + C::kRows * kStageColumns * 2;
   static constexpr int kStageBytes = kWBytes + kXBytes;
   static constexpr int kBarriersAt = C::kStages * kStageBytes;
-  static constexpr int kSharedBytes = kBarriersAt + C::kStages * 16 + 1024;  // 1024: to align the base
-  static_assert(C::kTileN % 8 == 0 && C::kTileN >= 8 && C::kTileN + kRows <= 256,
+  static constexpr int kSharedBytes =
+      kBarriersAt + C::kStages * 16 + 1024;  // 1024: to align the base
+  static_assert(C::kTileN % 8 == 0 && C::kTileN >= 8 && C::kTileN + kProductRows <= 256,
                 "kTileN is a multiple of 8, 8 to 192");
-  static_assert(C::kShare == 1 || C::kShare == 2 || C::kShare == 4 || C::kShare == 8, "kShare is 1, 2, 4 or 8");
+  static_assert(C::kShare == 1 || C::kShare == 2 || C::kShare == 4 || C::kShare == 8,
+                "kShare is 1, 2, 4 or 8");
+  static_assert(C::kRows >= 8 && C::kRows <= kProductRows && C::kRows % (8 * C::kShare) == 0,
+                "kRows is a multiple of 8 · kShare, up to 64");
   static_assert(C::kStages >= 2 && C::kEarlyStages >= 0 && C::kEarlyStages <= C::kStages,
                 "at least two stages; early ones fit in the ring");
   static_assert(kSharedBytes <= 232448, "at most 227 KB of shared memory a block");
@@ -75,19 +84,21 @@ struct MulticastRing {
 // The producer warp, of which one lane works.
 template <class C>
 __device__ __forceinline__ void multicast_produce(const MulticastRing<C>& ring, const TensorMap* x,
-                                                  const TensorMap* w, int rank, int steps, int lane) {
+                                                  const TensorMap* w, int rank, int steps,
+                                                  int lane) {
   using L = Multicast<C>;
   constexpr CacheHint kHint = C::kEvictFirst ? CacheHint::kEvictFirst : CacheHint::kNone;
   const unsigned long long policy = cache_policy<kHint>();
   const int n0 = blockIdx.x * C::kTileN, row0 = rank * L::kSliceRows;
   const unsigned short everyone = static_cast<unsigned short>((1u << C::kShare) - 1);
   auto request_w = [&](int step, int s) {
-    mbarrier_arrive_expect(ring.full(s), L::kStageBytes);
+    mbarrier_arrive_expect(ring.full(s), L::kArrivingBytes);
     tma_load_2d<kHint, false>(ring.w(s), w, step * L::kStageColumns, n0, ring.full(s), 0, policy);
   };
   auto request_x = [&](int step, int s) {
     const unsigned to = ring.x(s) + row0 * L::kStageColumns * 2;
-    tma_load_2d<CacheHint::kNone, (C::kShare > 1)>(to, x, step * L::kStageColumns, row0, ring.full(s), everyone, 0);
+    tma_load_2d<CacheHint::kNone, (C::kShare > 1)>(to, x, step * L::kStageColumns, row0,
+                                                   ring.full(s), everyone, 0);
   };
   const int early = min(C::kEarlyStages, steps);
   if (lane == 0) {
@@ -110,7 +121,8 @@ __device__ __forceinline__ void multicast_produce(const MulticastRing<C>& ring, 
 
 // Gathers the diagonal of X · Xᵀ: the sums of the two rows of this lane.
 template <int kFirst, int kCount>
-__device__ __forceinline__ void gram_diagonal(const float (&d)[kCount], int warp, int lane, float (&sums)[2]) {
+__device__ __forceinline__ void gram_diagonal(const float (&d)[kCount], int warp, int lane,
+                                              float (&sums)[2]) {
   // Row 16·warp + 8h + g has its square in column kFirst·8 + 16·warp + 8h + g: accumulator block
   // kFirst + 2·warp + h, lane (g, g / 2), element g % 2.
   const int g = lane / 4;
@@ -130,12 +142,24 @@ __device__ __forceinline__ void gram_diagonal(const float (&d)[kCount], int warp
 
 template <class C, class T, class Stats, class Epilogue>
 __device__ __forceinline__ void multicast_consume(const MulticastRing<C>& ring, const Params& p,
-                                                  const typename Epilogue::Args& args, int steps, int warp, int lane) {
+                                                  const typename Epilogue::Args& args, int steps,
+                                                  int warp, int lane) {
   using L = Multicast<C>;
   constexpr bool kGram = Stats::kCount > 0;
-  constexpr int kN = C::kTileN + (kGram ? L::kRows : 0);
+  constexpr int kN = C::kTileN + (kGram ? L::kProductRows : 0);
   using Product = Wgmma<kWgmmaType<T>, kN>;
   float d[kN / 2] = {};
+  // Rows of X past kRows never arrive. Leaving them to the copy engine's zero fill instead
+  // costs more time than real rows.
+  if constexpr (C::kRows < L::kProductRows) {
+    constexpr int kWords = (L::kProductRows - C::kRows) * L::kStageColumns * 2 / 16;
+    for (int i = threadIdx.x; i < C::kStages * kWords; i += 32 * L::kConsumerWarps) {
+      const unsigned to = ring.x(i / kWords) + C::kRows * L::kStageColumns * 2 + i % kWords * 16;
+      asm volatile("st.shared.v4.u32 [%0], {%1, %1, %1, %1};" ::"r"(to), "r"(0) : "memory");
+    }
+    fence_proxy_async_shared();
+    asm volatile("bar.sync 1, %0;" ::"n"(32 * L::kConsumerWarps) : "memory");
+  }
   if constexpr (C::kShare > 1) cluster_wait();
   int s = 0, last = 0;
   unsigned parity = 0;
@@ -169,7 +193,7 @@ __device__ __forceinline__ void multicast_consume(const MulticastRing<C>& ring, 
   const bool pairs = reinterpret_cast<unsigned long long>(p.y) % 4 == 0 && p.y_stride % 2 == 0;
 #pragma unroll
   for (int h = 0; h < 2; ++h) {
-    const int m = 16 * warp + 8 * h + lane / 4;
+    const int m = 16 * warp + 8 * h + lane / 4;  // those past M are zeros or missing
     if (m >= p.m) continue;
     const typename Epilogue::Row row = Epilogue::row(args, m, kGram ? sums + h : nullptr);
     unsigned short* y = static_cast<unsigned short*>(p.y) + m * p.y_stride;
@@ -195,7 +219,8 @@ __device__ __forceinline__ void multicast_consume(const MulticastRing<C>& ring, 
 // y_stride, m, n and k are used. Stats has no sums, or one, which must be the sum of squares
 // (kSquares says so).
 template <class C, class T, class Stats, class Epilogue>
-__device__ __forceinline__ void run_multicast(const TensorMap* x, const TensorMap* w, const Params& p,
+__device__ __forceinline__ void run_multicast(const TensorMap* x, const TensorMap* w,
+                                              const Params& p,
                                               const typename Epilogue::Args& args) {
   using L = Multicast<C>;
   static_assert(Stats::kCount == 0 || (Stats::kCount == 1 && Stats::kSquares),

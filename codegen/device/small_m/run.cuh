@@ -8,10 +8,11 @@
 //
 // The functors, all of them static:
 //   struct Stats { static constexpr int kCount;                 // 0, 1 or 2 sums a row
-//                  static void accumulate(float (&s)[kCount], float x); };  // called once per k < K
-//   struct Epilogue { struct Args; struct Row;  
-//                     static Row row(const Args&, int m, const float* sums);  // null if kCount is 0
-//                     static float apply(const Args&, const Row&, float acc, int m, int n); };
+//                  static void accumulate(float (&s)[kCount], float x); };  // called once per k <
+//                  K
+//   struct Epilogue { struct Args; struct Row;
+//                     static Row row(const Args&, int m, const float* sums);  // null if kCount is
+//                     0 static float apply(const Args&, const Row&, float acc, int m, int n); };
 #pragma once
 
 #include "device/ptx/mbarrier.cuh"
@@ -40,15 +41,19 @@ __device__ __forceinline__ void run(const Params& p, const typename Epilogue::Ar
   const int tiles = (p.n + kTileRows - 1) / kTileRows;
   Share share;
   share.first_tile = static_cast<int>(static_cast<long long>(group) * tiles / groups);
-  share.tiles = static_cast<int>(static_cast<long long>(group + 1) * tiles / groups) - share.first_tile;
-  share.k0 = rank * C::kWarps * C::kColumns + warp * (C::kInterleaved ? C::kUnitColumns : C::kColumns);
+  share.tiles =
+      static_cast<int>(static_cast<long long>(group + 1) * tiles / groups) - share.first_tile;
+  share.k0 =
+      rank * C::kWarps * C::kColumns + warp * (C::kInterleaved ? C::kUnitColumns : C::kColumns);
   share.k_padded = padded_columns(p.k);
   if (warp < C::kWarps) {
     stream_warp<C, T, Stats>(p, share, shared, shared_at, warp, lane);
   } else {
     block_ready<C>();
-    if constexpr (C::kDependent) dependency_wait();  // the epilogue's arguments may be the predecessor's
-    EpilogueWarp<C, T, Stats, Epilogue> finishing{p, args, shared, shared_at, rank, warp - C::kWarps, lane, {}};
+    if constexpr (C::kDependent)
+      dependency_wait();  // the epilogue's arguments may be the predecessor's
+    EpilogueWarp<C, T, Stats, Epilogue> finishing{
+        p, args, shared, shared_at, rank, warp - C::kWarps, lane, {}};
     finishing.run(share);
   }
 }

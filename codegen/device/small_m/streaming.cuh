@@ -30,13 +30,15 @@ __device__ __forceinline__ int partial_index(int m, int n) {
 }
 
 template <class C>
-__device__ __forceinline__ void store_partial(float* to, const float (&d)[Layout<C>::kRowTiles][4], int lane) {
+__device__ __forceinline__ void store_partial(float* to, const float (&d)[Layout<C>::kRowTiles][4],
+                                              int lane) {
   const int g = lane / 4, t = lane % 4;
 #pragma unroll
   for (int i = 0; i < 4; ++i) {
     const int at = partial_index(2 * t + i % 2, g + i / 2 * 8);
 #pragma unroll
-    for (int tile = 0; tile < Layout<C>::kRowTiles; ++tile) to[tile * 8 * kTileRows + at] = d[tile][i];
+    for (int tile = 0; tile < Layout<C>::kRowTiles; ++tile)
+      to[tile * 8 * kTileRows + at] = d[tile][i];
   }
 }
 
@@ -53,11 +55,36 @@ __device__ __forceinline__ void partial_wait(int buffer) {
 
 // Moves staged X into registers slot by slot and gives each slot to the weights.
 template <class C, int kSlot, class X>
-__device__ __forceinline__ void take_staged(X& activations, WeightStream<C>& weights, unsigned ring, int lane) {
+__device__ __forceinline__ void take_staged(X& activations, WeightStream<C>& weights, unsigned ring,
+                                            int lane) {
   if constexpr (kSlot < Layout<C>::kXSlots) {
     activations.template take<kSlot>(ring, lane);
     weights.fill(C::kStages - Layout<C>::kXSlots + kSlot);
     take_staged<C, kSlot + 1>(activations, weights, ring, lane);
+  }
+}
+
+// Adds the products of one unit; `columns` of it exist, all of them if kWhole.
+template <class C, class T, bool kWhole>
+__device__ __forceinline__ void multiply_unit(const WeightStream<C>& weights,
+                                              const Activations<C, T>& activations, int slot,
+                                              int unit, int columns,
+                                              float (&d)[C::kChains][Layout<C>::kRowTiles][4]) {
+  using L = Layout<C>;
+#pragma unroll
+  for (int group = 0; group < L::kUnitGroups; ++group) {
+    if (!kWhole && group * kGroupColumns >= columns) break;
+    unsigned a[2][4];
+    weights.fragments(slot, group, a);
+    const auto& x = activations.x[unit * L::kUnitGroups + group];
+#pragma unroll
+    for (int step = 0; step < 2; ++step) {
+#pragma unroll
+      for (int row_tile = 0; row_tile < L::kRowTiles; ++row_tile) {
+        Element<T>::mma(d[step % C::kChains][row_tile], a[step], x[row_tile][2 * step],
+                        x[row_tile][2 * step + 1]);
+      }
+    }
   }
 }
 
@@ -67,8 +94,7 @@ __device__ __forceinline__ void stream_warp(const Params& p, const Share& share,
   using L = Layout<C>;
   const unsigned barriers = shared_at + L::kBarriersAt;
   const unsigned ring = shared_at + L::kRingAt + warp * C::kStages * L::kUnitBytes;
-  WeightStream<C> weights(p, share, ring,
-                          barriers + 8 * warp * C::kStages, lane);
+  WeightStream<C> weights(p, share, ring, barriers + 8 * warp * C::kStages, lane);
 #pragma unroll
   for (int i = 0; i < C::kEarlyUnits; ++i) weights.fill(i);
   if constexpr (C::kDependent) dependency_wait();
@@ -102,20 +128,10 @@ __device__ __forceinline__ void stream_warp(const Params& p, const Share& share,
       const int at = L::kRing ? slot : unit;
       weights.wait(at, parity);
       const int columns = unit_columns<C>(share, unit);
-#pragma unroll
-      for (int group = 0; group < L::kUnitGroups; ++group) {
-        if (!C::kExactK && group * kGroupColumns >= columns) break;
-        unsigned a[2][4];
-        weights.fragments(at, group, a);
-        const auto& x = activations.x[unit * L::kUnitGroups + group];
-#pragma unroll
-        for (int step = 0; step < 2; ++step) {
-#pragma unroll
-          for (int row_tile = 0; row_tile < L::kRowTiles; ++row_tile) {
-            Element<T>::mma(d[step % C::kChains][row_tile], a[step], x[row_tile][2 * step],
-                            x[row_tile][2 * step + 1]);
-          }
-        }
+      if (columns == C::kUnitColumns) {
+        multiply_unit<C, T, true>(weights, activations, at, unit, columns, d);
+      } else {
+        multiply_unit<C, T, false>(weights, activations, at, unit, columns, d);
       }
       __syncwarp();  // every lane has read the slot
       weights.fill(at);
@@ -131,7 +147,8 @@ __device__ __forceinline__ void stream_warp(const Params& p, const Share& share,
     if constexpr (Stats::kCount > 0 && !C::kStatsFirst) {
       if (tile == 0) activations.template reduce<Stats>(p, share.k0, lane, sums);
     }
-    if (tile >= C::kPartials) mbarrier_wait(barriers + 8 * (L::kEmptyBarrier + buffer), empty_parity);
+    if (tile >= C::kPartials)
+      mbarrier_wait(barriers + 8 * (L::kEmptyBarrier + buffer), empty_parity);
     store_partial<C>(reinterpret_cast<float*>(shared + L::kPartialsAt +
                                               (buffer * C::kWarps + warp) * L::kPartialBytes),
                      d[0], lane);

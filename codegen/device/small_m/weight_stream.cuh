@@ -76,13 +76,15 @@ struct UnitCursor {
 // tile and from there to the next tile's.
 template <class C>
 struct PackedCursor : UnitCursor<C> {
-  static constexpr long long kStep = Layout<C>::kUnitStride / kGroupColumns * static_cast<long long>(kGroupBytes);
+  static constexpr long long kStep =
+      Layout<C>::kUnitStride / kGroupColumns * static_cast<long long>(kGroupBytes);
   const char* source;
   long long rewind;  // from past the last unit of a tile to the first of the next
 
   __device__ __forceinline__ PackedCursor(const Params& p, const Share& s) : UnitCursor<C>(s) {
     const long long tile_bytes = s.k_padded / kGroupColumns * static_cast<long long>(kGroupBytes);
-    source = static_cast<const char*>(p.w) + s.first_tile * tile_bytes + s.k0 / kGroupColumns * kGroupBytes;
+    source = static_cast<const char*>(p.w) + s.first_tile * tile_bytes +
+             s.k0 / kGroupColumns * kGroupBytes;
     rewind = tile_bytes - this->units * kStep;
   }
   __device__ __forceinline__ void advance() {
@@ -108,7 +110,12 @@ struct WeightStream<C, Weights::kPackedBulk> {
 
   __device__ __forceinline__ WeightStream(const Params& p, const Share& s, unsigned ring_,
                                           unsigned barriers_, int lane_)
-      : share(s), next(p, s), ring(ring_), barriers(barriers_), policy(cache_policy<kHint>()), lane(lane_) {
+      : share(s),
+        next(p, s),
+        ring(ring_),
+        barriers(barriers_),
+        policy(cache_policy<kHint>()),
+        lane(lane_) {
     if (lane == 0) {
 #pragma unroll
       for (int i = 0; i < C::kStages; ++i) mbarrier_init(barriers + 8 * i, 1);
@@ -127,7 +134,9 @@ struct WeightStream<C, Weights::kPackedBulk> {
     }
     next.advance();
   }
-  __device__ __forceinline__ void wait(int slot, unsigned parity) { mbarrier_wait(barriers + 8 * slot, parity); }
+  __device__ __forceinline__ void wait(int slot, unsigned parity) {
+    mbarrier_wait(barriers + 8 * slot, parity);
+  }
   __device__ __forceinline__ void fragments(int slot, int group, unsigned (&a)[2][4]) const {
     const unsigned at = ring + slot * L::kUnitBytes + group * kGroupBytes + lane * 16;
 #pragma unroll
@@ -195,7 +204,8 @@ struct WeightStream<C, Weights::kPackedRegisters> {
   unsigned long long policy;
   uint4 w[L::kUnits][L::kUnitGroups][2];
 
-  __device__ __forceinline__ WeightStream(const Params& p, const Share& s, unsigned, unsigned, int lane)
+  __device__ __forceinline__ WeightStream(const Params& p, const Share& s, unsigned, unsigned,
+                                          int lane)
       : share(s), next(p, s), policy(0) {
     next.source += lane * 16;
     if constexpr (C::kEvictFirst) policy = policy_evict_first();
@@ -243,12 +253,7 @@ struct WeightStream<C, Weights::kRowsAsync> {
 
   __device__ __forceinline__ WeightStream(const Params& p, const Share& s, unsigned ring_, unsigned,
                                           int lane_)
-      : share(s),
-        next(s),
-        p(p),
-        ring(ring_),
-        policy(0),
-        lane(lane_) {
+      : share(s), next(s), p(p), ring(ring_), policy(0), lane(lane_) {
     if constexpr (C::kEvictFirst) policy = policy_evict_first();
   }
 
@@ -262,7 +267,8 @@ struct WeightStream<C, Weights::kRowsAsync> {
         const int row = i * (32 / kSpan) + lane / kSpan;
         // Rows past N repeat the last one; their results are not stored.
         const unsigned n = min(next.tile * kTileRows + row, p.n - 1);
-        const unsigned long long elements = static_cast<unsigned long long>(n) * static_cast<unsigned>(p.w_stride) + column;
+        const unsigned long long elements =
+            static_cast<unsigned long long>(n) * static_cast<unsigned>(p.w_stride) + column;
         const char* row_at = static_cast<const char*>(p.w) + elements * 2;
 #pragma unroll
         for (int j = 0; j < kChunks / kSpan; ++j) {
@@ -287,8 +293,8 @@ struct WeightStream<C, Weights::kRowsAsync> {
   }
   __device__ __forceinline__ void fragments(int slot, int group, unsigned (&a)[2][4]) const {
     const int g = lane / 4, t = lane % 4;
-    const unsigned at = ring + slot * L::kUnitBytes + g * kChunks * 16 +
-                        ((group * 4 + t) ^ (g & 1) * kSwap) * 16;
+    const unsigned at =
+        ring + slot * L::kUnitBytes + g * kChunks * 16 + ((group * 4 + t) ^ (g & 1) * kSwap) * 16;
     const uint4 upper = load_16_shared(at), lower = load_16_shared(at + 8 * kChunks * 16);
     a[0][0] = upper.x, a[0][1] = lower.x, a[0][2] = upper.y, a[0][3] = lower.y;
     a[1][0] = upper.z, a[1][1] = lower.z, a[1][2] = upper.w, a[1][3] = lower.w;

@@ -95,9 +95,9 @@ CREATE TABLE evidence (
   seconds REAL,
   created TEXT NOT NULL
 ) STRICT;
-INSERT INTO evidence VALUES(1,1,NULL,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','random','pass','random says pass','{}','',0.0,'2026-11-30T18:42:58.232Z');
-INSERT INTO evidence VALUES(2,1,NULL,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','z3','proved','z3 says proved','{}','',0.0,'2026-11-30T18:42:58.232Z');
-INSERT INTO evidence VALUES(3,1,1,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','numeric','pass','numeric says pass','{}','',0.0,'2026-11-30T18:42:58.232Z');
+INSERT INTO evidence VALUES(1,1,NULL,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','random','pass','random says pass','{}','',0.0,'2026-11-30T19:17:39.065Z');
+INSERT INTO evidence VALUES(2,1,NULL,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','z3','proved','z3 says proved','{}','',0.0,'2026-11-30T19:17:39.065Z');
+INSERT INTO evidence VALUES(3,1,1,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','numeric','pass','numeric says pass','{}','',0.0,'2026-11-30T19:17:39.065Z');
 CREATE TABLE session (
   id INTEGER PRIMARY KEY,
   workload INTEGER NOT NULL REFERENCES workload,
@@ -110,7 +110,7 @@ CREATE TABLE session (
   started TEXT NOT NULL,
   ended TEXT NOT NULL
 ) STRICT;
-INSERT INTO session VALUES(1,1,1,'',1,'','',NULL,'2026-11-30T18:42:58.232Z','');
+INSERT INTO session VALUES(1,1,1,'',1,'','',NULL,'2026-11-30T19:17:39.065Z','');
 CREATE TABLE measurement (
   id INTEGER PRIMARY KEY,
   plan INTEGER NOT NULL REFERENCES plan,
@@ -131,8 +131,8 @@ CREATE INDEX workload_by_program ON workload (program);
 CREATE INDEX plan_by_mugraph ON plan (mugraph);
 CREATE INDEX plan_by_schedule ON plan (schedule);
 CREATE INDEX plan_kernel_by_kernel ON plan_kernel (kernel);
-CREATE INDEX evidence_by_mugraph ON evidence (mugraph, plan, method);
-CREATE INDEX evidence_by_plan ON evidence (plan, method);
+CREATE INDEX evidence_by_mugraph ON evidence (mugraph, plan, verdict, method, program_sha256);
+CREATE INDEX evidence_by_plan ON evidence (plan, verdict, method, program_sha256);
 CREATE INDEX session_by_workload ON session (workload, started);
 CREATE INDEX session_by_environment ON session (environment);
 CREATE INDEX measurement_by_plan ON measurement (plan, kind, created);
@@ -145,15 +145,19 @@ CREATE VIEW newest AS
 CREATE VIEW usable AS
   SELECT p.id AS plan FROM plan p JOIN workload w ON w.id = p.workload
   WHERE p.text <> ''
-    AND EXISTS (SELECT 1 FROM evidence e WHERE e.mugraph = p.mugraph
-      AND (e.plan IS NULL OR e.plan = p.id) AND e.program_sha256 IN ('', w.program_sha256)
-      AND e.method = 'random' AND e.verdict = 'pass')
+    AND (EXISTS (SELECT 1 FROM evidence e WHERE e.mugraph = p.mugraph AND e.plan IS NULL
+          AND e.verdict = 'pass' AND e.method = 'random'
+          AND e.program_sha256 IN ('', w.program_sha256))
+      OR EXISTS (SELECT 1 FROM evidence e WHERE e.plan = p.id
+          AND e.verdict = 'pass' AND e.method = 'random'
+          AND e.program_sha256 IN ('', w.program_sha256)))
     AND EXISTS (SELECT 1 FROM evidence e WHERE e.plan = p.id
-      AND e.program_sha256 IN ('', w.program_sha256)
-      AND e.method = 'numeric' AND e.verdict = 'pass')
-    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.mugraph = p.mugraph
-      AND (e.plan IS NULL OR e.plan = p.id) AND e.program_sha256 IN ('', w.program_sha256)
-      AND e.verdict = 'refuted');
+      AND e.verdict = 'pass' AND e.method = 'numeric'
+      AND e.program_sha256 IN ('', w.program_sha256))
+    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.mugraph = p.mugraph AND e.plan IS NULL
+      AND e.verdict = 'refuted' AND e.program_sha256 IN ('', w.program_sha256))
+    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.plan = p.id
+      AND e.verdict = 'refuted' AND e.program_sha256 IN ('', w.program_sha256));
 CREATE VIEW best AS
   SELECT workload, key, program, m, dims, dtype, device_class, dependent_launch, plan, mugraph,
     schedule, uses_library, m_min, m_max, measurement, environment, time_us, spread_us, created

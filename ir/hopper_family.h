@@ -1,0 +1,85 @@
+// The schedule families of sm_90a: products whose operands need no arithmetic on their way to
+// the tensor cores, so that they can pass through the copy engines.
+//
+//   small_m    M up to 64: weights stream through per-warp rings into mma.sync, bound by reading
+//   them multicast  M up to 64: wgmma, X delivered to the blocks of a cluster at once gemm
+//   persistent, warp-specialized wgmma with bulk copies
+//
+// Their device code is codegen/device/{small_m,gemm}; what makes a schedule legal is stated there
+// next to each template and here as sentences.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "ir/kernel_facts.h"
+#include "ir/schedule.h"
+#include "ir/target.h"
+#include "ir/workload.h"
+
+namespace tenon::ir {
+
+// A kernel that the families can lower: Y = epilogue(row sums of x, x · w), with x [row, reduced]
+// and w over {reduced, column}, both of the workload's 16-bit type and used as they are.
+struct StreamedProduct {
+  int x = -1;                       // index in Dataflow::inputs
+  int w = -1;                       // likewise
+  bool w_rows_are_columns = false;  // w is [column, reduced]; otherwise [reduced, column]
+  int sums = 0;  // of functions of x's elements alone, gathered along with the product
+  bool sum_of_squares = false;  // the only sum is Σ x²
+  std::int64_t m = 1, n = 1, k = 1;
+  bool split = false;  // the µGraph splits the reduction over blocks
+};
+// Nothing when the kernel is of another form; `why` then says what is different.
+std::optional<StreamedProduct> streamed_product(const KernelFacts& facts, const Workload& workload,
+                                                std::string* why = nullptr);
+
+struct SmallMParams {
+  int rows = 16, warps = 16, columns = 256, unit = 128, stages = 3, cluster = 1;
+  int groups = 0;  // clusters; 0: as few as keep the longest share as short
+  int epilogue_warps = 4, partials = 2, chains = 1, blocks_per_sm = 1, early = 2;
+  int weights =
+      0;  // 0 packed bulk copies, 1 packed cp.async, 2 packed registers, 3 rows [column, reduced]
+  int interleaved = 0, staged = 1, stats_first = 0, evict_first = 1;
+  bool packed() const { return weights != 3; }
+  int threads() const { return 32 * (warps + epilogue_warps); }
+};
+struct MulticastParams {
+  int rows = 64, tile_n = 48, stages = 14, share = 1, early = 4, evict_first = 1;
+};
+struct GemmParams {
+  int tile_m = 128, tile_n = 128, stages = 4, consumers = 2, ping_pong = 0;
+  int cluster_m = 1, cluster_n = 1, split_k = 1;
+  int raster = 0, group = 8;               // 0 along m, 1 along n
+  int hint_x = 0, hint_w = 0, hint_y = 0;  // 0 none, 1 evict first, 2 evict last
+  int producer_registers = 40;
+  int statistics = 0;  // 0 none, 2 rows once a launch, 3 slices by tiles, 4 by every tile
+  int slices = 8, row_slots = 3, promotion = 256, late_trigger = 0;
+  int cluster() const { return cluster_m * cluster_n * split_k; }
+  int threads() const { return 128 * (consumers + 1); }
+};
+SmallMParams small_m_params(const KernelSchedule& schedule);
+MulticastParams multicast_params(const KernelSchedule& schedule);
+GemmParams gemm_params(const KernelSchedule& schedule);
+
+// Clusters a launch has, and the most tiles of 16 columns that one gets (small_m).
+int small_m_groups(const SmallMParams& p, std::int64_t n, const Target& target);
+int small_m_most_tiles(const SmallMParams& p, std::int64_t n, const Target& target);
+// Dynamic shared memory of a block.
+std::int64_t small_m_shared_bytes(const SmallMParams& p, int most_tiles);
+std::int64_t multicast_shared_bytes(const MulticastParams& p);
+std::int64_t gemm_shared_bytes(const GemmParams& p, int sums);
+// Blocks of clusters of `cluster` that an H200 keeps resident at one block a multiprocessor.
+int resident_blocks(int cluster, const Target& target);
+
+// Why the schedule is not legal, or nothing.
+std::optional<std::string> illegal_hopper(const KernelFacts& facts, const KernelSchedule& schedule,
+                                          const Workload& workload, const Target& target);
+// Schedules worth trying, legal or not, in a fixed order.
+std::vector<KernelSchedule> candidates_hopper(const std::string& family, const KernelFacts& facts,
+                                              const Workload& workload, const Target& target);
+bool is_hopper_family(const std::string& name);
+
+}  // namespace tenon::ir
