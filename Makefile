@@ -63,8 +63,9 @@ gpu-tests: bundle ## the GPU tests and the GPU commands, on a machine with a GPU
 gpu-sanitize: bundle ## a short selection of the GPU tests under compute-sanitizer
 	@scripts/gpu_sanitize.sh .bundle
 
-bench: configure ## builds and runs the benchmarks of bench/
-	@cmake --build $(BUILD) --parallel $(JOBS) --target bench
+bench: build ## Tenon beside its peers on a GPU (needs PyTorch; BENCH_ARGS: see bench/compare.py --help)
+	python3 bench/compare.py --tenon $(BUILD)/cli/tenon --library $(BUILD)/runtime/libtenon_runtime.so \
+	  --db $(BUILD)/bench.db --out $(BUILD)/bench.json $(BENCH_ARGS)
 
 clean: ## removes what was built; .deps stays
 	rm -rf $(BUILD) .bundle

@@ -25,24 +25,27 @@ std::string print_dims(const std::string& dims_json, std::int64_t m) {
   return text;
 }
 
-constexpr const char* kColumns =
+// The plans are those of `best` or all; `winners` is looked up for each.
+constexpr const char* kList =
+    "WITH winners AS MATERIALIZED (SELECT plan FROM best) "
     "SELECT p.id, w.program, w.dims, w.m, w.dtype, coalesce(e.device_name, p.device_class), "
-    "g.sha256, g.label, s.text, "
-    "n.status, n.kind, n.time_us, n.spread_us, n.created, p.id IN (SELECT plan FROM best) AS best ";
+    "g.sha256, g.label, s.text, n.status, n.kind, n.time_us, n.spread_us, n.created, "
+    "b.plan IS NOT NULL FROM plan p JOIN workload w ON w.id = p.workload "
+    "JOIN mugraph g ON g.id = p.mugraph JOIN schedule s ON s.id = p.schedule "
+    "LEFT JOIN winners b ON b.plan = p.id LEFT JOIN newest n ON n.plan = p.id "
+    "LEFT JOIN environment e ON e.id = n.environment ";
+constexpr const char* kOrder =
+    "ORDER BY w.program, w.dtype, w.key, w.m, p.device_class, e.device_name, p.dependent_launch, "
+    "n.kind IS NULL, n.kind = 'estimated', n.status <> 'ok', n.time_us IS NULL, n.time_us, p.id";
 
 }  // namespace
 
 std::vector<Database::Listing> list_plans(Connection& connection, bool only_best) {
-  static const std::string sql =
-      std::string(kColumns) +
-      "FROM plan p JOIN workload w ON w.id = p.workload JOIN mugraph g ON g.id = p.mugraph "
-      "JOIN schedule s ON s.id = p.schedule LEFT JOIN newest n ON n.plan = p.id "
-      "LEFT JOIN environment e ON e.id = n.environment "
-      "WHERE NOT ? OR p.id IN (SELECT plan FROM best) "
-      "ORDER BY w.program, w.dtype, w.key, w.m, p.device_class, e.device_name, p.dependent_launch, "
-      "n.kind IS NULL, n.kind = 'estimated', n.status <> 'ok', n.time_us IS NULL, n.time_us, p.id";
+  static const std::string all = std::string(kList) + kOrder;
+  static const std::string winners =
+      std::string(kList) + "WHERE p.id IN (SELECT plan FROM winners) " + kOrder;
   std::vector<Database::Listing> list;
-  Rows rows(connection, sql.c_str(), only_best);
+  Rows rows(connection, (only_best ? winners : all).c_str());
   while (rows.next()) {
     Database::Listing line;
     line.plan = rows.integer(0);

@@ -143,11 +143,12 @@ CREATE INDEX measurement_by_plan ON measurement (plan, kind, created);
 CREATE INDEX measurement_by_session ON measurement (session);
 CREATE INDEX measurement_by_environment ON measurement (environment);
 
--- Per plan the newest measurement; what was measured counts before what was estimated.
+-- Per plan the newest measurement; what was measured counts before what was estimated. ('measured'
+-- sorts after 'estimated': the order is that of the index, read backwards.)
 CREATE VIEW newest AS
   SELECT m.* FROM plan p JOIN measurement m ON m.id = (
     SELECT x.id FROM measurement x WHERE x.plan = p.id
-    ORDER BY x.kind = 'measured' DESC, x.created DESC, x.id DESC LIMIT 1);
+    ORDER BY x.kind DESC, x.created DESC, x.id DESC LIMIT 1);
 
 -- Plans whose evidence allows them to be used: the uGraph passed the random test against this
 -- very program, the plan passed the numeric test, and nothing refuted either. (Evidence of the

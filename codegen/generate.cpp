@@ -56,7 +56,8 @@ class SourceBuilder {
     entries_.push_back(kernel.entry);
   }
   void add(const Repack& repack) {
-    static const std::string kInclude = "#include \"device/hopper/repack.cuh\"\n";
+    static const std::string kInclude =
+        "#include \"device/hopper/repack.cuh\"\n#include \"device/portable/run.cuh\"\n";
     if (std::find(includes_.begin(), includes_.end(), kInclude) == includes_.end())
       includes_.push_back(kInclude);
     code_ += "\n" + repack.code;
@@ -67,7 +68,10 @@ class SourceBuilder {
     Source source;
     source.text = comment(about);
     for (const std::string& include : includes_) source.text += include;
-    source.text += "\nusing namespace tenon::device::portable;\n" + code_;
+    // Declared first: a source of repacking kernels alone includes nothing that does.
+    source.text +=
+        "\nnamespace tenon::device::portable {}\nusing namespace tenon::device::portable;\n" +
+        code_;
     source.entries = entries_;
     return source;
   }

@@ -83,7 +83,7 @@ std::string KernelWriter::entry_function(const std::string& runner, int threads)
     values += fmt::format("{}{}", values.empty() ? "" : ", ", m.name);
   }
   return fmt::format(
-      "extern \"C\" __global__ void __launch_bounds__({}) {}({}) {{\n  {}::run({{{}}});\n}}\n",
+      "extern \"C\" __global__ void __launch_bounds__({}, 1) {}({}) {{\n  {}::run({{{}}});\n}}\n",
       threads, entry(), parameters, runner, values);
 }
 

@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t kMaxGrid = 2147483647;  // blocks along x
 constexpr std::int64_t kMaxExtent = 2147483647 - (1 << 20);
 constexpr int kMaxSplits = 256;
+constexpr std::int64_t kLibraryAlgorithms = 8;  // of its heuristics; each wins somewhere
 
 bool power_of_two(std::int64_t v) {
   return v > 0 && std::has_single_bit(static_cast<std::uint64_t>(v));
@@ -337,7 +338,8 @@ const std::vector<FamilySpec>& families() {
         {"evict_first", "1: weights leave L2 first"}}},
       {"multicast",
        "M up to 64 on sm_90a: wgmma, X delivered to the blocks of a cluster at once",
-       {{"tile_n", "columns of a block"},
+       {{"rows", "rows of X, padded to a multiple of 8 for each block of a cluster"},
+        {"tile_n", "columns of a block"},
         {"stages", "tiles of 64 reduced elements in the ring"},
         {"share", "blocks of a cluster"},
         {"early", "stages whose weights are requested before the dependency"},
@@ -459,7 +461,7 @@ std::vector<KernelSchedule> enumerate_schedules(const KernelView& kernel, const 
     if (target.is_host()) all = candidates_host(kernel);
   } else if (name == "library") {
     if (kernel.library)
-      for (std::int64_t algorithm : {0, 1, 2})
+      for (std::int64_t algorithm = 0; algorithm < kLibraryAlgorithms; ++algorithm)
         all.push_back({"library", {{"algorithm", algorithm}}});
   } else if (kernel.facts && !target.is_host()) {
     bool rows = kernel.facts->kernel_class == KernelClass::kRows;

@@ -88,14 +88,20 @@ class Acceptance {
 
   // Launches twice over poisoned outputs; the outputs' bytes. Throws Wrong.
   std::vector<Bytes> launch(const std::vector<Tensor>& activations, std::int64_t m) {
-    std::vector<std::unique_ptr<GuardedBuffer>> in(activations.size()), out(signature().outputs.size());
+    // Buffers are kept between launches of one size: allocating costs more than small kernels do.
+    std::vector<std::unique_ptr<GuardedBuffer>>&in = activations_, &out = outputs_;
+    in.resize(activations.size());
+    out.resize(signature().outputs.size());
+    auto ensure = [this](std::unique_ptr<GuardedBuffer>& buffer, std::size_t bytes) {
+      if (!buffer || buffer->size() != bytes) buffer = std::make_unique<GuardedBuffer>(device_, bytes);
+    };
     std::vector<Bytes> sent(activations.size());
     std::vector<const void*> inputs;
     std::vector<void*> outputs;
     for (std::size_t i = 0; i < activations.size(); ++i) {
       if (signature().inputs[i].role == ir::Role::kActivation) {
         sent[i] = to_bytes(activations[i].data, input_type(i));
-        in[i] = std::make_unique<GuardedBuffer>(device_, sent[i].size());
+        ensure(in[i], sent[i].size());
         in[i]->upload(sent[i]);
       }
       inputs.push_back(in[i] ? in[i]->data() : parameters_[i]->data());
@@ -103,7 +109,7 @@ class Acceptance {
     const ir::Extents extents = expected_.extents_at(m);
     for (std::size_t o = 0; o < out.size(); ++o) {
       std::size_t count = static_cast<std::size_t>(ir::element_count(signature().output_axes[o], extents));
-      out[o] = std::make_unique<GuardedBuffer>(device_, count * ir::size_of(output_type(o)));
+      ensure(out[o], count * ir::size_of(output_type(o)));
       outputs.push_back(out[o]->data());
     }
     std::vector<Bytes> first;
@@ -259,7 +265,7 @@ class Acceptance {
   Expectations& expected_;
   const ir::LaunchPlan& plan_;
   std::unique_ptr<runtime::Executable> executable_;
-  std::vector<std::unique_ptr<GuardedBuffer>> parameters_;
+  std::vector<std::unique_ptr<GuardedBuffer>> parameters_, activations_, outputs_;
   std::vector<Bytes> parameter_bytes_;
   json* figures_ = nullptr;
   json counterexample_;

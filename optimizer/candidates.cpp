@@ -2,8 +2,12 @@
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
 #include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <atomic>
+#include <future>
+#include <map>
 #include <mutex>
 
 #include "optimizer/session.h"
@@ -15,7 +19,7 @@ using measure::Status;
 
 measure::Candidate CandidateState::runnable() const {
   measure::Candidate out{generated.plan, {}};
-  for (const codegen::Compiled& module : compiled) out.cubins.push_back(module.cubin);
+  for (const auto& module : compiled) out.cubins.push_back(module->cubin);
   return out;
 }
 
@@ -42,17 +46,15 @@ void make_candidates(Session& session) {
       session.candidates.push_back(std::move(candidate));
     }
   }
-  // Every µGraph's best schedule first, then all second-best …, each round by estimate: whatever
-  // the budget allows, no form goes untried.
-  std::vector<std::size_t> round(session.candidates.size());
-  for (std::size_t i = 1; i < round.size(); ++i)
-    round[i] =
-        session.candidates[i].graph == session.candidates[i - 1].graph ? round[i - 1] + 1 : 0;
+  // Every µGraph's best schedule first, so that no form goes untried, then all others by estimate.
+  std::vector<char> later(session.candidates.size(), 0);
+  for (std::size_t i = 1; i < later.size(); ++i)
+    later[i] = session.candidates[i].graph == session.candidates[i - 1].graph;
   std::vector<std::size_t> order(session.candidates.size());
   for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-    return std::pair(round[a], session.candidates[a].estimated_us) <
-           std::pair(round[b], session.candidates[b].estimated_us);
+    return std::pair(later[a], session.candidates[a].estimated_us) <
+           std::pair(later[b], session.candidates[b].estimated_us);
   });
   std::vector<CandidateState> sorted;
   for (std::size_t i : order) sorted.push_back(std::move(session.candidates[i]));
@@ -64,7 +66,39 @@ void make_candidates(Session& session) {
 
 namespace {
 
-void compile_one(Session& session, CandidateState& candidate) {
+// Compiles each distinct source once, however many threads ask for it.
+class Compiler {
+ public:
+  explicit Compiler(const ir::Target& target) : target_(target) {}
+
+  std::shared_ptr<const codegen::Compiled> compile(const codegen::Source& source) {
+    std::promise<std::shared_ptr<const codegen::Compiled>> promise;
+    std::shared_future<std::shared_ptr<const codegen::Compiled>> known;
+    bool mine = false;
+    {
+      std::lock_guard lock(mutex_);
+      auto [it, inserted] = made_.try_emplace(source.text);
+      if (inserted) it->second = promise.get_future().share();
+      known = it->second;
+      mine = inserted;
+    }
+    if (!mine) return known.get();
+    try {
+      promise.set_value(
+          std::make_shared<const codegen::Compiled>(codegen::compile(source, target_)));
+    } catch (...) {
+      promise.set_exception(std::current_exception());
+    }
+    return known.get();
+  }
+
+ private:
+  const ir::Target& target_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_future<std::shared_ptr<const codegen::Compiled>>> made_;
+};
+
+void compile_one(Session& session, Compiler& compiler, CandidateState& candidate) {
   const ir::Target& target = session.device->info().target;
   try {
     candidate.generated = codegen::generate(session.graphs[candidate.graph].graph,
@@ -76,8 +110,8 @@ void compile_one(Session& session, CandidateState& candidate) {
     return;
   }
   for (std::size_t i = 0; i < candidate.generated.sources.size(); ++i) {
-    candidate.compiled.push_back(codegen::compile(candidate.generated.sources[i], target));
-    const codegen::Compiled& compiled = candidate.compiled.back();
+    candidate.compiled.push_back(compiler.compile(candidate.generated.sources[i]));
+    const codegen::Compiled& compiled = *candidate.compiled.back();
     if (!compiled.ok) {
       candidate.status = Status::kCompileError;
       candidate.reason = compiled.log;
@@ -89,8 +123,8 @@ void compile_one(Session& session, CandidateState& candidate) {
 }
 
 bool spills(const CandidateState& candidate) {
-  for (const codegen::Compiled& module : candidate.compiled)
-    for (const codegen::KernelResources& r : module.resources)
+  for (const auto& module : candidate.compiled)
+    for (const codegen::KernelResources& r : module->resources)
       if (r.spill_bytes > 0) return true;
   return false;
 }
@@ -104,18 +138,20 @@ void compile_candidates(Session& session) {
   // is.
   const double deadline = session.elapsed() + std::max(1.0, session.left() / 2);
   const std::size_t must = session.report.search.lowerable;
+  Compiler compiler(session.device->info().target);
   std::mutex mutex;
   std::vector<char> tried(session.candidates.size(), 0);
-  tbb::parallel_for(
-      std::size_t{0}, session.candidates.size(),
-      [&](std::size_t i) {
-        if (session.stop.stop_requested() || (i >= must && session.elapsed() > deadline)) return;
-        compile_one(session, session.candidates[i]);
-        tried[i] = 1;
-        std::lock_guard lock(mutex);
-        session.progress.advance();
-      },
-      tbb::simple_partitioner());
+  // Workers take the next candidate in order: what the deadline leaves out is the least promising.
+  std::atomic<std::size_t> next{0};
+  tbb::parallel_for(0, tbb::this_task_arena::max_concurrency(), [&](int) {
+    for (std::size_t i = next++; i < session.candidates.size(); i = next++) {
+      if (session.stop.stop_requested() || (i >= must && session.elapsed() > deadline)) return;
+      compile_one(session, compiler, session.candidates[i]);
+      tried[i] = 1;
+      std::lock_guard lock(mutex);
+      session.progress.advance();
+    }
+  });
 
   std::vector<CandidateState> kept;
   session.database->transaction([&] {

@@ -109,6 +109,8 @@ void end_session(Session& session) {
                      if (x != y) return x;
                      bool timed_x = a.time_us > 0, timed_y = b.time_us > 0;
                      if (timed_x != timed_y) return timed_x;
+                     // Later rounds took more samples: what they say counts more.
+                     if (x && a.samples != b.samples) return a.samples > b.samples;
                      return x && a.time_us < b.time_us;
                    });
   const SearchReport& s = session.report.search;

@@ -35,7 +35,8 @@ struct CandidateState {
   ir::Schedule schedule;
   double estimated_us = 0;
   codegen::Generated generated;
-  std::vector<codegen::Compiled> compiled;
+  // Shared: candidates of one µGraph often have the same prepare module.
+  std::vector<std::shared_ptr<const codegen::Compiled>> compiled;
   measure::Status status = measure::Status::kOk;
   std::string reason;
   measure::Timing timing;  // of the last round it was in

@@ -133,8 +133,6 @@ namespace {
 std::int64_t store_kernel(Session& session, const codegen::Source& source,
                           const codegen::Compiled& compiled) {
   cache::KernelRow row;
-  row.source_sha256 =
-      compiled.source_sha256.empty() ? ir::sha256_hex(source.text) : compiled.source_sha256;
   row.source = source.text;
   row.options = compiled.options;
   row.target = session.device->info().target.name;
@@ -174,7 +172,7 @@ void store_candidate(Session& session, CandidateState& candidate) {
   plan.dependent_launch = candidate.schedule.dependent_launch;
   for (std::size_t i = 0; i < candidate.compiled.size(); ++i)
     plan.kernels.push_back(
-        store_kernel(session, candidate.generated.sources[i], candidate.compiled[i]));
+        store_kernel(session, candidate.generated.sources[i], *candidate.compiled[i]));
   const ir::LaunchPlan& made = candidate.generated.plan;
   if (candidate.status == Status::kOk) {
     plan.text = ir::print(made);

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # bundle.sh BUILD [FOLDER]: a relocatable folder (default .bundle) that runs on another Linux with
-# a newer glibc and none of the packages: bin/ holds the tenon command, the GPU tests and the
-# benchmarks, stripped; lib/ the shared libraries they need, without glibc's own and without
+# a newer glibc and none of the packages: bin/ holds the tenon command, the GPU tests and other
+# programs to run there, stripped; lib/ libtenon_runtime.so and the shared libraries they need, without glibc's own and without
 # CUDA's, which are opened at run time.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -37,6 +37,15 @@ for program in "${programs[@]}"; do
   strip "$target"
   patchelf --set-rpath '$ORIGIN/../lib' "$target"
 done
+
+runtime=$build/runtime/libtenon_runtime.so
+if [ -e "$runtime" ]; then
+  target=$bundle/lib/$(basename "$runtime")
+  cp "$runtime" "$target"
+  strip --strip-unneeded "$target"
+  patchelf --set-rpath '$ORIGIN' "$target"
+  programs+=("$runtime")
+fi
 
 # The closure of what they link, as ldd sees it: name => path.
 ldd "${programs[@]}" | awk '/=> \//{print $1, $3} /not found/{print "missing", $1}' | sort -u |

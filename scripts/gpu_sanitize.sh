@@ -10,7 +10,7 @@ elif [ -d "$here/bin" ]; then
 else
   bundle=$here/../.bundle
 fi
-filter=${2:-${TENON_SANITIZE_FILTER:-*Sanitize*}}
+filter=${2:-${TENON_SANITIZE_FILTER:-*RaggedAndSmallShapes*}}
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) || {
   echo "gpu_sanitize: compute-sanitizer is missing; it comes with the CUDA toolkit" >&2
   exit 3

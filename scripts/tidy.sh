@@ -20,4 +20,5 @@ if [ -z "$files" ]; then
   echo "tidy: nothing to check"
   exit 0
 fi
-xargs -d '\n' -n 1 -P "${JOBS:-$(nproc)}" "$tool" -p "$build" --quiet --warnings-as-errors='*' <<<"$files"
+xargs -d '\n' -n 1 -P "${JOBS:-$(nproc)}" "$tool" -p "$build" --quiet \
+  --extra-arg=-Wno-unknown-warning-option --warnings-as-errors='*' <<<"$files"

@@ -1,199 +1,23 @@
 #include "search/block_search.h"
 
 #include <algorithm>
-#include <bit>
-#include <set>
-#include <tuple>
+#include <utility>
 
 namespace tenon::search {
-
-namespace {
-
-constexpr Tile kTiles[] = {Tile::kWhole, Tile::kStep, Tile::kDone};
-constexpr std::size_t kTileCount = 3;
-
-std::size_t slot(ClassId c, Tile t) {
-  return static_cast<std::size_t>(c) * kTileCount + static_cast<std::size_t>(t);
-}
-
-}  // namespace
 
 void BlockResult::operator+=(BlockResult other) {
   forms.insert(forms.end(), std::make_move_iterator(other.forms.begin()),
                std::make_move_iterator(other.forms.end()));
   visited += other.visited;
   pruned += other.pruned;
-  cut_off = cut_off || other.cut_off;
-}
-
-std::vector<Frame> frames(const Space& space, const RuleSet& rules) {
-  std::set<DimSet> grids;
-  for (ClassId c : space.classes()) {
-    if (!space.is_goal(c)) continue;
-    DimSet all = space.at(c).dims;
-    // A dim that nothing reduces is always shared out: see the grid rule.
-    DimSet must = rules.on(RuleId::kGrid) ? all & ~space.reduced_dims() : 0;
-    DimSet may = all & ~must;
-    for (DimSet sub = may;; sub = (sub - 1) & may) {
-      grids.insert(must | sub);
-      if (sub == 0) break;
-    }
-  }
-  std::vector<Frame> out;
-  for (DimSet grid : grids) {
-    Frame frame;
-    for (ir::DimId d = 0; d < 64; ++d)
-      if (grid & bit(d)) frame.grid.push_back(d);
-    out.push_back(frame);
-    for (ir::DimId d = 0; d < 64; ++d) {
-      if (!(space.reduced_dims() & bit(d) & ~grid)) continue;
-      for (bool split : {false, true}) {
-        frame.loop = d;
-        frame.split = split;
-        out.push_back(frame);
-      }
-    }
-  }
-  return out;
+  cut_by_ops = cut_by_ops || other.cut_by_ops;
+  cut_by_reads = cut_by_reads || other.cut_by_reads;
 }
 
 BlockSearch::BlockSearch(Space& space, const Frame& frame, const RuleSet& rules,
                          const std::function<bool()>& stop)
-    : space_(space), frame_(frame), rules_(rules), stop_(stop) {
-  std::vector<Load> tensors, literals;
-  for (ClassId c : space_.classes()) {
-    const Expression& e = space_.at(c);
-    if (e.is_constant) {
-      if (e.constant) literals.push_back({c, Tile::kWhole});
-      continue;
-    }
-    if (e.input < 0 && !space_.is_prepared(c) && !space_.is_goal(c)) continue;
-    tensors.push_back({c, Tile::kWhole});
-    if (frame_.loop >= 0 && (e.dims & bit(static_cast<ir::DimId>(frame_.loop))))
-      tensors.push_back({c, Tile::kStep});
-  }
-  loads_ = tensors;
-  loads_.insert(loads_.end(), literals.begin(), literals.end());
-  find_useful();
-  if (rules_.on(RuleId::kExpression))
-    std::erase_if(loads_, [&](const Load& load) { return distance(load.cls, load.tile) < 0; });
+    : space_(space), frame_(frame), rules_(rules), stop_(stop), reach_(space, frame_, rules) {
   find_roots();
-}
-
-bool BlockSearch::is_goal(ClassId c) const {
-  if (!space_.is_goal(c)) return false;
-  if (!rules_.on(RuleId::kGrid)) return true;
-  return !(space_.at(c).dims & ~space_.reduced_dims() & ~frame_.grid_dims());
-}
-
-int BlockSearch::distance(ClassId c, Tile t) const {
-  return slot(c, t) < distance_.size() ? distance_[slot(c, t)] : -1;
-}
-
-bool BlockSearch::useful(ClassId c, Tile t) const { return distance(c, t) >= 0; }
-
-// Which classes can exist in which tile, given the loads, and which of those lead on to
-// something storable, in how many operators at least.
-void BlockSearch::find_useful() {
-  ClassId last = space_.classes().empty() ? 0 : space_.classes().back();
-  std::vector<bool> derivable(slot(last, Tile::kDone) + 1, false);
-  for (const Load& load : loads_) derivable[slot(load.cls, load.tile)] = true;
-  std::vector<Edge> edges;
-  std::set<std::tuple<std::size_t, Tile, Tile>> seen;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (std::size_t w = 0; w < space_.ways().size(); ++w) {
-      const Way& way = space_.ways()[w];
-      const Operation& o = way.operation;
-      for (Tile ta : kTiles)
-        for (Tile tb : kTiles) {
-          if (o.b == kNoClass && tb != Tile::kWhole) continue;
-          if (!derivable[slot(o.a, ta)]) continue;
-          if (o.b != kNoClass && !derivable[slot(o.b, tb)]) continue;
-          if (!seen.insert({w, ta, tb}).second) continue;
-          std::optional<Step> s = step(space_, frame_, o, ta, tb);
-          if (!s) continue;
-          std::size_t a = slot(o.a, ta);
-          edges.push_back({a, o.b == kNoClass ? a : slot(o.b, tb), slot(way.result, s->tile)});
-          derivable[edges.back().result] = true;
-          changed = true;
-        }
-    }
-  }
-  distance_.assign(derivable.size(), -1);
-  for (ClassId c : space_.classes())
-    for (Tile t : kTiles)
-      if (is_goal(c) && derivable[slot(c, t)]) distance_[slot(c, t)] = 0;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const Edge& e : edges) {
-      if (distance_[e.result] < 0) continue;
-      int d = distance_[e.result] + 1;
-      for (std::size_t operand : {e.a, e.b})
-        if (distance_[operand] < 0 || distance_[operand] > d) {
-          distance_[operand] = d;
-          changed = true;
-        }
-    }
-  }
-  // A goal that is only loaded leads nowhere unless something follows from it: its own
-  // distance 0 as a load would admit it. Loads need an edge.
-  std::vector<bool> used(distance_.size(), false);
-  for (const Edge& e : edges)
-    if (distance_[e.result] >= 0) used[e.a] = used[e.b] = true;
-  std::erase_if(loads_, [&](const Load& load) {
-    return rules_.on(RuleId::kExpression) && !used[slot(load.cls, load.tile)];
-  });
-  for (const Edge& e : edges)
-    if (distance_[e.result] >= 0) edges_.push_back(e);
-  find_joins(distance_.size());
-}
-
-// May one kernel store both? Intermediates have one shape; and beside all outputs of the
-// program no intermediate is wanted.
-bool BlockSearch::stored_together(ClassId a, ClassId b) const {
-  if (a == b || !is_goal(a) || !is_goal(b)) return false;
-  int outputs = space_.is_output(a) + space_.is_output(b);
-  if (outputs == 2) return true;
-  if (outputs == 1) return space_.outputs().size() > 1;
-  return space_.at(a).dims == space_.at(b).dims;
-}
-
-void BlockSearch::find_joins(std::size_t slots) {
-  // from[u][v]: v can be made from u, or is u.
-  std::vector<std::vector<bool>> from(slots, std::vector<bool>(slots, false));
-  std::vector<bool> computed(slots, false);
-  for (std::size_t u = 0; u < slots; ++u) from[u][u] = true;
-  for (const Edge& e : edges_) computed[e.result] = true;
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const Edge& e : edges_)
-      for (std::size_t u = 0; u < slots; ++u)
-        if ((from[u][e.a] || from[u][e.b]) && !from[u][e.result]) {
-          from[u][e.result] = true;
-          changed = true;
-        }
-  }
-  compatible_.assign(slots, std::vector<bool>(slots, false));
-  has_late_use_.assign(slots, false);
-  auto join = [&](std::size_t a, std::size_t b) {
-    for (std::size_t u = 0; u < slots; ++u) {
-      if (!from[u][a]) continue;
-      for (std::size_t v = 0; v < slots; ++v)
-        if (from[v][b]) compatible_[u][v] = compatible_[v][u] = true;
-    }
-  };
-  std::set<std::pair<std::size_t, std::size_t>> joined;
-  for (const Edge& e : edges_) {
-    if (e.a == e.b) continue;
-    if (computed[e.b]) has_late_use_[e.a] = true;
-    if (computed[e.a]) has_late_use_[e.b] = true;
-    if (joined.insert(std::minmax(e.a, e.b)).second) join(e.a, e.b);
-  }
-  auto at = [](std::size_t s) { return static_cast<ClassId>(s / kTileCount); };
-  for (std::size_t a = 0; a < slots; ++a)
-    for (std::size_t b = 0; b < a; ++b)
-      if (distance_[a] == 0 && distance_[b] == 0 && stored_together(at(a), at(b))) join(a, b);
 }
 
 // One depth-first walk: the kernel so far, and what it found.
@@ -210,15 +34,15 @@ struct BlockSearch::Walk {
   };
 
   const BlockSearch& s;
-  const int max_ops;
+  const BlockBounds bounds;
   BlockResult out;
   std::vector<Load> values;  // class and tile of loads, then of operators' results
   std::vector<int> uses;
   std::vector<BlockOp> ops;
   int loads = 0;
 
-  Walk(const BlockSearch& search, int most) : s(search), max_ops(most) {
-    values = s.loads_;
+  Walk(const BlockSearch& search, const BlockBounds& limits) : s(search), bounds(limits) {
+    values = s.reach_.loads();
     loads = static_cast<int>(values.size());
     uses.assign(values.size(), 0);
   }
@@ -247,6 +71,16 @@ struct BlockSearch::Walk {
       return false;
     }
     return true;
+  }
+
+  // Does the kernel load few enough tensors of other kernels, with these two values used?
+  bool few_reads(int a, int b) {
+    int count = 0;
+    for (int v = 0; v < loads; ++v)
+      count += (in_graph(v) || v == a || v == b) && s.space_.is_goal(value(v).cls);
+    if (count <= bounds.max_reads) return true;
+    out.cut_by_reads = true;
+    return false;
   }
 
   // Calls f(candidate) for each operator that may come next; f returns whether to go on.
@@ -296,14 +130,7 @@ struct BlockSearch::Walk {
     }
     op.tile = result->tile;
     op.accumulate = result->accumulate;
-    if (op.tile == Tile::kDone && s.frame_.loop >= 0 &&
-        (s.space_.at(op.cls).dims & bit(static_cast<ir::DimId>(s.frame_.loop)))) {
-      if (s.rules_.on(RuleId::kMaps)) {
-        out.pruned.add(RuleId::kMaps);
-        return false;
-      }
-    }
-    if (s.rules_.on(RuleId::kExpression) && !s.useful(op.cls, op.tile)) {
+    if (s.rules_.on(RuleId::kExpression) && s.reach_.distance({op.cls, op.tile}) < 0) {
       out.pruned.add(RuleId::kExpression);
       return false;
     }
@@ -311,7 +138,8 @@ struct BlockSearch::Walk {
       out.pruned.add(RuleId::kEquivalence);
       return false;
     }
-    return may_use(op.a) && (op.b < 0 || op.b == op.a || may_use(op.b));
+    bool two = op.b >= 0 && op.b != op.a;
+    return may_use(op.a) && (!two || may_use(op.b)) && few_reads(op.a, two ? op.b : -1);
   }
 
   void push(const BlockOp& op) {
@@ -331,7 +159,7 @@ struct BlockSearch::Walk {
     uses.pop_back();
   }
 
-  int left() const { return max_ops - static_cast<int>(ops.size()); }
+  int left() const { return bounds.max_ops - static_cast<int>(ops.size()); }
 
   // Can what is not used yet still be used up? An operator takes at most two values and makes
   // one, so each lowers the number of loose ends by one at most.
@@ -342,14 +170,14 @@ struct BlockSearch::Walk {
     for (int v = loads; v < static_cast<int>(values.size()); ++v) {
       if (uses[static_cast<std::size_t>(v)] > 0) continue;
       ++loose;
-      int d = s.is_goal(value(v).cls) ? 0 : 1;
-      if (s.rules_.on(RuleId::kExpression)) d = s.distance(value(v).cls, value(v).tile);
+      int d = s.reach_.is_goal(value(v).cls) ? 0 : 1;
+      if (s.rules_.on(RuleId::kExpression)) d = s.reach_.distance(value(v));
       farthest = std::max(farthest, d);
     }
     int stores = static_cast<int>(s.space_.outputs().size()) + kMaxIntermediates;
     if (loose - stores <= left() && farthest <= left()) return true;
     out.pruned.add(RuleId::kBounds);
-    out.cut_off = true;
+    out.cut_by_ops = true;
     return false;
   }
 
@@ -360,12 +188,10 @@ struct BlockSearch::Walk {
     int newest = static_cast<int>(values.size()) - 1;
     for (int v = loads; v <= newest; ++v) {
       if (uses[static_cast<std::size_t>(v)] > 0) continue;
-      std::size_t sv = slot(value(v).cls, value(v).tile);
       bool late = v < last.hi && s.rules_.on(RuleId::kOrder);
-      bool stuck = late && !s.has_late_use_[sv] && !s.is_goal(value(v).cls);
+      bool stuck = late && !s.reach_.has_late_use(value(v)) && !s.reach_.is_goal(value(v).cls);
       for (int u = loads; u < v && !stuck; ++u)
-        stuck = uses[static_cast<std::size_t>(u)] == 0 &&
-                !s.compatible_[slot(value(u).cls, value(u).tile)][sv];
+        stuck = uses[static_cast<std::size_t>(u)] == 0 && !s.reach_.compatible(value(u), value(v));
       if (stuck) {
         out.pruned.add(RuleId::kEnds);
         return false;
@@ -380,7 +206,7 @@ struct BlockSearch::Walk {
     emit();
     for_each(last, [&](const Candidate& c) {
       if (left() == 0) {
-        out.cut_off = true;
+        out.cut_by_ops = true;
         return false;
       }
       descend(c);
@@ -400,9 +226,6 @@ struct BlockSearch::Walk {
       std::optional<Step> fits = step(s.space_, s.frame_, op.operation, value(op.a).tile,
                                       op.b < 0 ? Tile::kWhole : value(op.b).tile);
       if (!fits || fits->tile != op.tile) return false;
-      if (op.tile == Tile::kDone && s.frame_.loop >= 0 &&
-          (s.space_.at(op.cls).dims & bit(static_cast<ir::DimId>(s.frame_.loop))))
-        return false;
     }
     for (int v = 0; v < static_cast<int>(values.size()); ++v)
       if (in_graph(v) && !(v < loads && literal(v)) && have(value(v), v)) return false;
@@ -418,7 +241,7 @@ struct BlockSearch::Walk {
     std::vector<int> loose, also;
     for (int v = loads; v < static_cast<int>(values.size()); ++v) {
       if (uses[static_cast<std::size_t>(v)] == 0) {
-        if (!s.is_goal(value(v).cls)) return;
+        if (!s.reach_.is_goal(value(v).cls)) return;
         loose.push_back(v);
       } else if (s.space_.is_reachable(value(v).cls) && s.space_.is_output(value(v).cls)) {
         also.push_back(v);
@@ -495,7 +318,7 @@ BlockSearch::~BlockSearch() = default;
 
 void BlockSearch::find_roots() {
   roots_ = std::make_unique<Roots>();
-  Walk walk(*this, 1);
+  Walk walk(*this, BlockBounds{});
   ++walk.out.visited;
   walk.for_each({}, [&](const Walk::Candidate& c) {
     roots_->candidates.push_back(c);
@@ -508,8 +331,8 @@ std::size_t BlockSearch::branches() const { return roots_->candidates.size(); }
 
 BlockResult BlockSearch::root() const { return roots_->counts; }
 
-BlockResult BlockSearch::run(std::size_t branch, int max_ops) const {
-  Walk walk(*this, max_ops);
+BlockResult BlockSearch::run(std::size_t branch, const BlockBounds& bounds) const {
+  Walk walk(*this, bounds);
   walk.descend(roots_->candidates[branch]);
   return std::move(walk.out);
 }

@@ -5,23 +5,25 @@
 #include <memory>
 #include <vector>
 
-#include "search/kernel_form.h"
+#include "search/block_reach.h"
 
 namespace tenon::search {
 
 inline constexpr int kMaxIntermediates = 2;  // stored by one kernel
 
+struct BlockBounds {
+  int max_ops = 12;   // at least 1
+  int max_reads = 2;  // intermediates and outputs of other kernels that one kernel loads
+};
+
 struct BlockResult {
   std::vector<KernelForm> forms;
   std::uint64_t visited = 0;
   PruneCounts pruned;
-  bool cut_off = false;  // max_ops stopped an extension
+  bool cut_by_ops = false;    // max_ops stopped an extension
+  bool cut_by_reads = false;  // max_reads did
   void operator+=(BlockResult other);
 };
-
-// The cuts worth trying: grids over dims of what may be stored, with no loop, or a loop over a
-// reduced dim, split over blocks or not.
-std::vector<Frame> frames(const Space& space, const RuleSet& rules);
 
 // All kernels cut like one frame. Const calls are safe from several threads.
 class BlockSearch {
@@ -30,40 +32,22 @@ class BlockSearch {
               const std::function<bool()>& stop);
   ~BlockSearch();
 
-  // Number of first operators; run(i) explores the kernels of at most `max_ops` operators
-  // (≥ 1) that begin with the i-th.
+  // Number of first operators; run(i) explores the kernels that begin with the i-th.
   std::size_t branches() const;
-  BlockResult run(std::size_t branch, int max_ops) const;
+  BlockResult run(std::size_t branch, const BlockBounds& bounds) const;
   // Counts of choosing the first operators.
   BlockResult root() const;
 
  private:
   struct Walk;
   struct Roots;
-  void find_useful();
   void find_roots();
-  void find_joins(std::size_t slots);
-  bool stored_together(ClassId a, ClassId b) const;
-  bool useful(ClassId c, Tile t) const;
-  int distance(ClassId c, Tile t) const;
-  bool is_goal(ClassId c) const;
 
   Space& space_;
   Frame frame_;
   const RuleSet& rules_;
   const std::function<bool()>& stop_;
-  std::vector<Load> loads_;  // all that a kernel may load, literals included
-  // By class × tile: operators still needed, at least, until something storable; -1: never.
-  std::vector<int> distance_;
-  // An operator between class × tile slots that leads on to something storable.
-  struct Edge {
-    std::size_t a, b, result;  // b == a for one operand
-  };
-  std::vector<Edge> edges_;
-  // By pair of slots: may both be unused in a kernel that can still be finished?
-  std::vector<std::vector<bool>> compatible_;
-  // By slot: has it an operator whose other operand this kernel may compute?
-  std::vector<bool> has_late_use_;
+  BlockReach reach_;
   std::unique_ptr<Roots> roots_;
 };
 

@@ -78,6 +78,7 @@ class Enumeration {
     };
     positive("max_kernels", options_.max_kernels);
     positive("max_block_ops", options_.max_block_ops);
+    positive("max_kernel_reads", options_.max_kernel_reads);
     positive("max_expressions", options_.max_expressions);
     if (options_.max_prepare_ops < 0)
       throw UserError("max_prepare_ops", std::to_string(options_.max_prepare_ops),
@@ -114,8 +115,10 @@ class Enumeration {
     // The last depth repeats the ones before, whose counts are then forgotten.
     BlockResult all;
     for (int part = 1; part <= kDepths && !(part > 1 && stopped_()); ++part) {
-      int max_ops = (options_.max_block_ops * part + kDepths - 1) / kDepths;
-      BlockResult deeper = run_tasks(tasks, max_ops);
+      BlockBounds bounds;
+      bounds.max_ops = (options_.max_block_ops * part + kDepths - 1) / kDepths;
+      bounds.max_reads = options_.max_kernel_reads;
+      BlockResult deeper = run_tasks(tasks, bounds);
       if (stopped_()) {
         std::set<KernelForm> known(deeper.forms.begin(), deeper.forms.end());
         for (KernelForm& form : all.forms)
@@ -128,16 +131,19 @@ class Enumeration {
     enumerated_ += all.visited;
     pruned_ += all.pruned;
     // A search that was stopped may not have come to the full depth: that is another cut.
-    if (all.cut_off && stop_reason_ == "exhausted") cut("max_block_ops");
+    if (stop_reason_ == "exhausted") {
+      if (all.cut_by_ops) cut("max_block_ops");
+      if (all.cut_by_reads) cut("max_kernel_reads");
+    }
     return std::move(all.forms);
   }
 
   BlockResult run_tasks(const std::vector<std::pair<const BlockSearch*, std::size_t>>& tasks,
-                        int max_ops) {
+                        const BlockBounds& bounds) {
     std::vector<BlockResult> results(tasks.size());
     arena_.execute([&] {
       tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
-        if (!stopped_()) results[i] = tasks[i].first->run(tasks[i].second, max_ops);
+        if (!stopped_()) results[i] = tasks[i].first->run(tasks[i].second, bounds);
       });
     });
     BlockResult all;

@@ -1,5 +1,6 @@
 #include "search/sample.h"
 
+#include <algorithm>
 #include <array>
 #include <random>
 
@@ -13,12 +14,28 @@ namespace {
 // Primes below 2^31 that are 3 modulo 4, as ir::FieldDomain wants them.
 constexpr std::array<std::uint32_t, 2> kPrimes = {2147483647u, 2147483587u};
 
-// Extents of D dims in sample i: a rotation of small pairwise distinct numbers ≥ 2.
-ir::Extents extents_of(std::size_t dims, std::size_t sample) {
+// Dims of what the program takes roots of. A point is defined with probability one half for each
+// element under a root, so these dims are the smallest.
+std::vector<bool> root_dims(const ir::Program& program) {
+  std::vector<bool> root(program.signature.dims.size(), false);
+  for (const ir::Node& node : program.graph.nodes())
+    if (node.op == ir::OpKind::kSqrt || node.op == ir::OpKind::kRsqrt)
+      for (const ir::Axis& axis : node.axes) root[axis.dim] = true;
+  return root;
+}
+
+// Small pairwise distinct extents ≥ 2, other ones for each dim in either sample.
+ir::Extents extents_of(const std::vector<bool>& root, std::size_t sample) {
+  std::size_t roots = static_cast<std::size_t>(std::count(root.begin(), root.end(), true));
+  std::size_t first_cycle = std::max<std::size_t>(roots, 2);
+  std::size_t second_cycle = root.size() - roots + 1;
+  std::size_t firsts = 0;
+  std::size_t seconds = 0;
   ir::Extents extents;
-  std::size_t cycle = dims + 1;
-  for (std::size_t d = 0; d < dims; ++d)
-    extents.push_back(static_cast<std::int64_t>(2 + (d + sample) % cycle));
+  for (bool r : root)
+    extents.push_back(
+        static_cast<std::int64_t>(r ? 2 + (firsts++ + sample) % first_cycle
+                                    : 2 + first_cycle + (seconds++ + sample) % second_cycle));
   return extents;
 }
 
@@ -41,12 +58,13 @@ FieldValues draw_tensor(const ir::Axes& axes, const ir::Extents& extents, std::u
 }  // namespace
 
 std::vector<Sample> make_samples(const ir::Program& program, std::uint64_t seed) {
-  constexpr int kTries = 20000;  // a program of r rows of roots is defined once in 2^r draws
+  constexpr int kTries = 100000;  // with r elements under roots one in 2^r draws is defined
   const ir::Signature& signature = program.signature;
   std::mt19937_64 random(seed ^ 0x7e4e0a5eed5ULL);
+  std::vector<bool> root = root_dims(program);
   std::vector<Sample> samples;
   for (std::size_t i = 0; i < kPrimes.size(); ++i) {
-    ir::Extents extents = extents_of(signature.dims.size(), i);
+    ir::Extents extents = extents_of(root, i);
     bool found = false;
     for (int attempt = 0; attempt < kTries && !found; ++attempt) {
       std::map<std::string, std::uint32_t> attributes;

@@ -1,8 +1,11 @@
 #include "search/schedule_space.h"
 
 #include <algorithm>
+#include <map>
 #include <queue>
 #include <set>
+#include <string>
+#include <string_view>
 
 #include "ir/error.h"
 #include "search/cost_model.h"
@@ -64,21 +67,67 @@ std::vector<RankedSchedule> cheapest(const std::vector<std::vector<Choice>>& ker
   return out;
 }
 
+// Parameters that shape a kernel; schedules that agree in them differ in details only.
+const char* const kShaping[] = {"tile_m",    "tile_n",  "splits",    "split_k",   "rows",
+                                "columns",   "cluster", "cluster_m", "share",     "statistics",
+                                "ping_pong", "weights", "warps",     "algorithm", "group"};
+
+// What tells schedules of one µGraph apart at a glance. Beside a kernel with a product the
+// others weigh little, so only their family counts.
+std::string outline(const ir::Schedule& schedule, const std::vector<bool>& weighs) {
+  std::string text;
+  for (std::size_t i = 0; i < schedule.kernels.size(); ++i) {
+    const ir::KernelSchedule& kernel = schedule.kernels[i];
+    text += kernel.family + ";";
+    if (!weighs[i]) continue;
+    for (const char* name : kShaping)
+      // "group" shapes rows kernels only; elsewhere it is an order of tiles.
+      if (kernel.family == "rows" || std::string_view(name) != "group")
+        text += std::to_string(kernel.get(name, -1)) + ",";
+  }
+  return text;
+}
+
+// `limit` of `ranked` in which no outline comes again before every other has had its turn.
+std::vector<RankedSchedule> spread(std::vector<RankedSchedule> ranked, std::size_t limit,
+                                   const std::vector<bool>& weighs) {
+  if (ranked.size() <= limit) return ranked;
+  std::map<std::string, std::size_t> turns;
+  std::vector<std::pair<std::size_t, std::size_t>> order;  // turn, index in `ranked`
+  for (std::size_t i = 0; i < ranked.size(); ++i)
+    order.emplace_back(turns[outline(ranked[i].schedule, weighs)]++, i);
+  std::sort(order.begin(), order.end());
+  order.resize(limit);
+  std::sort(order.begin(), order.end(),
+            [](const auto& a, const auto& b) { return a.second < b.second; });
+  std::vector<RankedSchedule> out;
+  for (const auto& [turn, i] : order) out.push_back(std::move(ranked[i]));
+  return out;
+}
+
+// How many of the cheapest `spread` looks at, for each that it returns.
+constexpr std::size_t kSpread = 24;
+
 }  // namespace
 
 std::vector<RankedSchedule> schedules(const ir::MuGraph& graph, const ir::Workload& workload,
                                       const ir::Target& target, std::size_t limit,
                                       std::string* why_empty) {
   std::vector<std::vector<Choice>> kernels;
+  std::vector<bool> weighs;
   for (std::size_t i = 0; i < graph.kernels.size(); ++i) {
     ir::KernelView kernel = ir::view(graph, i);
+    weighs.push_back(kernel.library || !kernel.facts || !kernel.facts->products.empty());
     kernels.push_back(choices(kernel, workload, target));
     if (kernels.back().empty()) {
       if (why_empty) ir::families_for(kernel, workload, target, why_empty);
       return {};
     }
   }
-  return cheapest(kernels, limit == 0 ? kMaxSchedules : limit);
+  if (std::find(weighs.begin(), weighs.end(), true) == weighs.end())
+    weighs.assign(weighs.size(), true);
+  if (limit == 0) return cheapest(kernels, kMaxSchedules);
+  return spread(cheapest(kernels, limit * kSpread), limit, weighs);
 }
 
 double estimate_us(const ir::MuGraph& graph, const ir::Schedule& schedule,

@@ -17,10 +17,11 @@ struct RankedSchedule {
   double estimated_us = 0;
 };
 
-// Every legal schedule (ir/family.h) of `graph`, cheapest estimate first, at most `limit`
-// (0: kMaxSchedules). Deterministic. Empty when some kernel has no family on the target;
-// `why_empty` then says which kernel and why. Launches are plain; on sm_90 and later any of
-// them may be made a dependent one (Schedule::dependent_launch).
+// Legal schedules (ir/family.h) of `graph`, cheapest estimate first, at most `limit`: of the cheap
+// ones those that differ in shape (tiles, splits, families), before those that differ in details
+// (stages, hints) only. With limit 0 every one, up to kMaxSchedules. Deterministic. Empty when some
+// kernel has no family on the target; `why_empty` then says which kernel and why. Launches are
+// plain; on sm_90 and later any of them may be made a dependent one (Schedule::dependent_launch).
 inline constexpr std::size_t kMaxSchedules = 100000;
 std::vector<RankedSchedule> schedules(const ir::MuGraph& graph, const ir::Workload& workload,
                                       const ir::Target& target, std::size_t limit,

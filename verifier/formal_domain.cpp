@@ -88,7 +88,8 @@ int FormalDomain::reciprocal_id(const Scalar& a) {
 
 FormalDomain::Scalar FormalDomain::add(OpKind op, const Scalar& a, const Scalar& b) {
   Scalar s;
-  for (std::size_t i = 0; i < kPoints; ++i) s.value[i] = fields_[i].apply(op, a.value[i], b.value[i]);
+  for (std::size_t i = 0; i < kPoints; ++i)
+    s.value[i] = fields_[i].apply(op, a.value[i], b.value[i]);
   if (a.den_id == b.den_id) {
     s.num = std::max(a.num, b.num);
     s.den = a.den;
@@ -164,8 +165,8 @@ int FormalDomain::classify(const Scalar& radicand, Fingerprint& root) {
   fresh.linear = radicand.num <= 2 && radicand.den == 0;
   classes_.push_back(fresh);
   root = random_fingerprint();
-  representatives_.push_back({radicand.value, root, radicand.num, radicand.den, radicand.den_id,
-                              reciprocal_id(radicand)});
+  representatives_.push_back(
+      {radicand.value, root, radicand.num, radicand.den, radicand.den_id, reciprocal_id(radicand)});
   return static_cast<int>(classes_.size()) - 1;
 }
 

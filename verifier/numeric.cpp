@@ -14,9 +14,9 @@ namespace {
 // One row of float64 results, scaled by its largest magnitude so that no square overflows
 // or vanishes.
 struct RowNorm {
-  bool finite = true;   // every element is
-  double scale = 0;     // max |y64| over the finite elements
-  double scaled = 0;    // ‖finite elements of y64‖₂ / scale; 0 for a zero row
+  bool finite = true;  // every element is
+  double scale = 0;    // max |y64| over the finite elements
+  double scaled = 0;   // ‖finite elements of y64‖₂ / scale; 0 for a zero row
   double norm() const { return scale * scaled; }
 };
 
@@ -74,7 +74,8 @@ class Comparison {
     const double error = row_error(y, y64, columns_, row);
     report_.worst_row = std::max(report_.worst_row, error);
     if (!(error <= bound_))
-      violation(i, -1, fmt::format("row {}: relative error {:.3g} exceeds {:.3g}", i, error, bound_));
+      violation(i, -1,
+                fmt::format("row {}: relative error {:.3g} exceeds {:.3g}", i, error, bound_));
   }
 
   void violation(std::int64_t i, std::int64_t j, const std::string& reason) {
@@ -91,7 +92,9 @@ class Comparison {
   void zero_row(std::int64_t i, const float* y) {
     for (std::int64_t j = 0; j < columns_; ++j) {
       if (y[j] == 0.0F) continue;
-      violation(i, j, fmt::format("row {} is exactly zero in float64, but column {} is {:.6g}", i, j, y[j]));
+      violation(
+          i, j,
+          fmt::format("row {} is exactly zero in float64, but column {} is {:.6g}", i, j, y[j]));
       const double infinite = std::numeric_limits<double>::infinity();
       report_.worst_row = report_.worst_element = infinite;
       return;
@@ -102,9 +105,12 @@ class Comparison {
     const double typical = row.norm() / std::sqrt(static_cast<double>(columns_));
     for (std::int64_t j = 0; j < columns_; ++j) {
       if (!std::isfinite(y64[j])) {
-        const bool same = std::isnan(y64[j]) ? std::isnan(y[j]) : static_cast<double>(y[j]) == y64[j];
+        const bool same =
+            std::isnan(y64[j]) ? std::isnan(y[j]) : static_cast<double>(y[j]) == y64[j];
         if (!same)
-          violation(i, j, fmt::format("row {}, column {}: {:.6g} where float64 has {:.6g}", i, j, y[j], y64[j]));
+          violation(i, j,
+                    fmt::format("row {}, column {}: {:.6g} where float64 has {:.6g}", i, j, y[j],
+                                y64[j]));
         continue;
       }
       const double difference = std::fabs(static_cast<double>(y[j]) - y64[j]);
@@ -113,10 +119,11 @@ class Comparison {
       if (!std::isfinite(error)) error = std::numeric_limits<double>::infinity();
       if (row.finite) report_.worst_element = std::max(report_.worst_element, error);
       if (!(error <= 8 * bound_))
-        violation(i, j,
-                  fmt::format("row {}, column {}: {:.6g} where float64 has {:.6g}; relative error {:.3g} "
-                              "exceeds {:.3g}",
-                              i, j, y[j], y64[j], error, 8 * bound_));
+        violation(
+            i, j,
+            fmt::format("row {}, column {}: {:.6g} where float64 has {:.6g}; relative error {:.3g} "
+                        "exceeds {:.3g}",
+                        i, j, y[j], y64[j], error, 8 * bound_));
     }
   }
 
@@ -127,14 +134,15 @@ class Comparison {
 
 }  // namespace
 
-double relative_row_error(const std::vector<float>& y, const std::vector<double>& y64, std::int64_t rows,
-                          std::int64_t columns) {
+double relative_row_error(const std::vector<float>& y, const std::vector<double>& y64,
+                          std::int64_t rows, std::int64_t columns) {
   TENON_CHECK(sizes_match(y, y64, rows, columns), "both buffers hold rows × columns elements");
   double worst = 0;
   for (std::int64_t i = 0; i < rows; ++i) {
     const RowNorm row = norm_of(y64.data() + i * columns, columns);
     if (!row.finite || row.scale == 0) continue;
-    worst = std::max(worst, row_error(y.data() + i * columns, y64.data() + i * columns, columns, row));
+    worst =
+        std::max(worst, row_error(y.data() + i * columns, y64.data() + i * columns, columns, row));
   }
   return worst;
 }
@@ -143,13 +151,13 @@ double row_bound(double reference_error, ir::DType dtype) {
   return 1.5 * reference_error + ir::unit_roundoff(dtype);
 }
 
-NumericReport compare(const std::vector<float>& y, const std::vector<double>& y64, std::int64_t rows,
-                      std::int64_t columns, double bound) {
+NumericReport compare(const std::vector<float>& y, const std::vector<double>& y64,
+                      std::int64_t rows, std::int64_t columns, double bound) {
   Comparison comparison(columns, bound);
   if (!sizes_match(y, y64, rows, columns)) {
     comparison.violation(-1, -1,
-                         fmt::format("{} values and {} float64 values where {} × {} are due", y.size(),
-                                     y64.size(), rows, columns));
+                         fmt::format("{} values and {} float64 values where {} × {} are due",
+                                     y.size(), y64.size(), rows, columns));
     return comparison.report();
   }
   // A bound that is not a number, or infinite, admits anything: it admits nothing here.

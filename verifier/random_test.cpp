@@ -20,9 +20,9 @@ namespace tenon::verifier {
 
 namespace {
 
-constexpr double kMaxWork = 4e6;  // scalar operations of one evaluation
-constexpr int kMaxTrials = 64;    // per prime and setting
-constexpr int kRealPoints = 4;    // float64 evaluations per setting
+constexpr double kMaxWork = 4e6;      // scalar operations of one evaluation
+constexpr int kMaxTrials = 64;        // per prime and setting
+constexpr int kRealPoints = 4;        // float64 evaluations per setting
 constexpr int kCheapDraws = 1 << 12;  // a unit drawn more often makes a trial slow
 constexpr double kFewDraws = 1 << 9;  // dims at which no unit is drawn more often are taken at once
 constexpr std::uint64_t kDimAttempts = 8;
@@ -52,6 +52,13 @@ Element first_difference(const std::vector<FieldValues>& a, const std::vector<Fi
     for (std::size_t e = 0; e < a[o].data.size(); ++e)
       if (a[o].data[e] != b[o].data[e]) return {static_cast<int>(o), static_cast<std::int64_t>(e)};
   return {};
+}
+
+// How often one unit may be drawn.
+int largest_limit(const Structure& structure) {
+  int limit = 1;
+  for (int l : structure.draw_limit) limit = std::max(limit, l);
+  return limit;
 }
 
 // One choice of dims and parts, tested over both primes.
@@ -87,8 +94,9 @@ class RandomTest {
         verdict(Verdict::kUnknown, "no difference found, but no bound either: " + setting.problem);
         return finish();
       }
-    verdict(Verdict::kPass, fmt::format("equal in {} trials over {} primes; false-accept bound 2^{:.0f}",
-                                        trials_, primes_.size(), std::ceil(bound_log2())));
+    verdict(Verdict::kPass,
+            fmt::format("equal in {} trials over {} primes; false-accept bound 2^{:.0f}", trials_,
+                        primes_.size(), std::ceil(bound_log2())));
     return finish();
   }
 
@@ -126,7 +134,8 @@ class RandomTest {
       }
       if (chosen.dims.extents.empty()) {
         verdict(Verdict::kUnknown,
-                fmt::format("{} dims cannot be scaled down distinctly to at most {:.0e} operations", uses.size(), kMaxWork));
+                fmt::format("{} dims cannot be scaled down distinctly to at most {:.0e} operations",
+                            uses.size(), kMaxWork));
         return false;
       }
       settings_.push_back(std::move(chosen));
@@ -138,7 +147,8 @@ class RandomTest {
   double examine(Setting& setting) {
     const UnitMap units(program_.signature, setting.dims.extents);
     if (units.count() > static_cast<int>(kMaxUnits)) {
-      setting.problem = fmt::format("the inputs have {} units, more than {}", units.count(), kMaxUnits);
+      setting.problem =
+          fmt::format("the inputs have {} units, more than {}", units.count(), kMaxUnits);
       return std::numeric_limits<double>::infinity();
     }
     try {
@@ -150,16 +160,15 @@ class RandomTest {
     }
     setting.analysed = true;
     setting.problem = setting.structure.problem;
-    return *std::max_element(setting.structure.draw_limit.begin(), setting.structure.draw_limit.end()) *
-           (setting.problem.empty() ? 1.0 : 1e9);
+    return largest_limit(setting.structure) * (setting.problem.empty() ? 1.0 : 1e9);
   }
 
   // False once the verdict is known.
   bool test(Setting& setting) {
-    const Agreement reals = compare_at_random(program_, graph_, setting.dims, derive(setting.seed, {5}), kRealPoints);
+    const Agreement reals =
+        compare_at_random(program_, graph_, setting.dims, derive(setting.seed, {5}), kRealPoints);
     if (reals.differs()) note_difference(setting, reals);
-    const bool costly = setting.analysed && *std::max_element(setting.structure.draw_limit.begin(),
-                                                              setting.structure.draw_limit.end()) > kCheapDraws;
+    const bool costly = setting.analysed && largest_limit(setting.structure) > kCheapDraws;
     if (!difference_.empty() && (costly || !setting.analysed)) return refuted_in_float64();
     if (!setting.analysed) {
       verdict(Verdict::kUnknown, setting.problem);
@@ -173,7 +182,8 @@ class RandomTest {
     plan_trials(setting);
     for (std::size_t p = 0; p < primes_.size(); ++p)
       for (int t = 0; t < setting.trials; ++t)
-        if (!trial(setting, units, primes_[p], derive(setting.seed, {3, p, static_cast<std::uint64_t>(t)})))
+        if (!trial(setting, units, primes_[p],
+                   derive(setting.seed, {3, p, static_cast<std::uint64_t>(t)})))
           return false;
     if (setting.problem.empty() && !setting.structure.classes.empty())
       for (std::size_t p = 0; p < primes_.size(); ++p)
@@ -192,7 +202,8 @@ class RandomTest {
   void note_difference(const Setting& setting, const Agreement& reals) {
     const ir::Signature& s = program_.signature;
     difference_ = element_name(s, setting.dims.extents, reals.replay.difference);
-    nlohmann::json out{{"float64", nlohmann::json::parse(counterexample_json(s, setting.dims, reals.inputs, reals.replay))}};
+    nlohmann::json out{{"float64", nlohmann::json::parse(counterexample_json(
+                                       s, setting.dims, reals.inputs, reals.replay))}};
     evidence_.counterexample = out.dump();
   }
 
@@ -218,15 +229,18 @@ class RandomTest {
 
   // False once the verdict is known.
   bool trial(Setting& setting, const UnitMap& units, std::uint32_t prime, std::uint64_t seed) {
-    const Trial t = run_trial(program_, graph_, setting.dims, units, setting.structure, prime, seed);
+    const Trial t =
+        run_trial(program_, graph_, setting.dims, units, setting.structure, prime, seed);
     ++trials_;
     seeds_.push_back(seed);
     if (!t.defined) {
       // Inputs where both are defined are rare, or there are none: the µGraph may be undefined
       // where the program is not, which float64 can tell.
       if (!difference_.empty()) return refuted_in_float64();
-      verdict(Verdict::kUnknown, fmt::format("no inputs modulo {} at which the square roots and quotients "
-                                             "of both exist were found", prime));
+      verdict(Verdict::kUnknown,
+              fmt::format("no inputs modulo {} at which the square roots and quotients "
+                          "of both exist were found",
+                          prime));
       return false;
     }
     const Element difference = first_difference(t.program, t.graph);
@@ -237,8 +251,9 @@ class RandomTest {
               fmt::format("the results differ modulo {} at {}, but not in float64", prime, at));
     } else {
       add_field_counterexample(setting, t, prime, difference);
-      verdict(Verdict::kRefuted, fmt::format("the results differ modulo {} at {}, and in float64 at {}",
-                                             prime, at, difference_));
+      verdict(Verdict::kRefuted,
+              fmt::format("the results differ modulo {} at {}, and in float64 at {}", prime, at,
+                          difference_));
     }
     return false;
   }
@@ -278,7 +293,8 @@ class RandomTest {
       degree = std::max(degree, std::exp2(s.structure.log2_degree));
       settings.push_back(
           {{"dims", nlohmann::json::parse(extents_json(program_.signature, s.dims.extents))},
-           {"partition", nlohmann::json::parse(partition_json(program_.signature, s.dims.partition))},
+           {"partition",
+            nlohmann::json::parse(partition_json(program_.signature, s.dims.partition))},
            {"trials_per_prime", s.trials},
            {"degree", std::exp2(s.structure.log2_degree)},
            {"roots", s.structure.roots},
@@ -335,7 +351,8 @@ Evidence random_test(const ir::Program& program, const ir::MuGraph& graph,
     evidence = test.verdict(Verdict::kUnknown, "out of memory");
   }
   evidence.method = "random";
-  evidence.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  evidence.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return evidence;
 }
 

@@ -97,13 +97,14 @@ std::string element_name(const ir::Signature& signature, const ir::Extents& exte
 
 std::string counterexample_json(const ir::Signature& signature, const ScaledDims& dims,
                                 const RealInputs& inputs, const Replay& result) {
-  nlohmann::json out{{"domain", "float64"},
-                     {"dims", nlohmann::json::parse(extents_json(signature, dims.extents))},
-                     {"partition", nlohmann::json::parse(partition_json(signature, dims.partition))},
-                     {"attributes", inputs.attributes},
-                     {"inputs", inputs_json(signature, inputs.values)},
-                     {"program", outputs_json(signature, result.program)},
-                     {"mugraph", outputs_json(signature, result.graph)}};
+  nlohmann::json out{
+      {"domain", "float64"},
+      {"dims", nlohmann::json::parse(extents_json(signature, dims.extents))},
+      {"partition", nlohmann::json::parse(partition_json(signature, dims.partition))},
+      {"attributes", inputs.attributes},
+      {"inputs", inputs_json(signature, inputs.values)},
+      {"program", outputs_json(signature, result.program)},
+      {"mugraph", outputs_json(signature, result.graph)}};
   if (result.difference.found()) {
     const auto o = static_cast<std::size_t>(result.difference.output);
     const auto e = static_cast<std::size_t>(result.difference.flat);

@@ -52,8 +52,10 @@ double tile_size(const ir::Axes& axes, const ScaledDims& dims) {
   double size = 1;
   for (const ir::Axis& axis : axes) {
     double e = static_cast<double>(dims.extents[axis.dim]);
-    if (axis.part & ir::kGrid) e = std::ceil(e / static_cast<double>(dims.partition.grid[axis.dim]));
-    if (axis.part & ir::kLoop) e = std::ceil(e / static_cast<double>(dims.partition.loop[axis.dim]));
+    if (axis.part & ir::kGrid)
+      e = std::ceil(e / static_cast<double>(dims.partition.grid[axis.dim]));
+    if (axis.part & ir::kLoop)
+      e = std::ceil(e / static_cast<double>(dims.partition.loop[axis.dim]));
     size *= e;
   }
   return size;
@@ -108,18 +110,19 @@ bool keeps_structure(std::int64_t extent, std::int64_t grid, std::int64_t loop, 
   return step >= 2 && first.parts >= 2 && (whole_steps || first.last < step || last.last < step);
 }
 
-std::optional<ScaledDims> smallest_dims(const std::vector<DimUse>& uses) {
+std::optional<ScaledDims> smallest_dims(const std::vector<DimUse>& uses,
+                                        const ScaledDims* earlier) {
   ScaledDims dims;
   dims.extents.assign(uses.size(), 0);
   dims.partition.grid.assign(uses.size(), 2);
   dims.partition.loop.assign(uses.size(), 2);
-  std::vector<std::int64_t> taken;
   for (std::size_t d : by_need(uses)) {
+    const std::int64_t used = earlier == nullptr ? 0 : earlier->extents[d];
     for (std::int64_t e = 2; e <= kLargestExtent && dims.extents[d] == 0; ++e)
-      if (!contains(taken, e) && keeps_structure(e, 2, 2, uses[d], e > kLargestRagged))
+      if (e != used && !contains(dims.extents, e) &&
+          keeps_structure(e, 2, 2, uses[d], e > kLargestRagged))
         dims.extents[d] = e;
     if (dims.extents[d] == 0) return std::nullopt;
-    taken.push_back(dims.extents[d]);
   }
   return dims;
 }
@@ -139,7 +142,8 @@ std::optional<ScaledDims> random_dims(const std::vector<DimUse>& uses, std::int6
   for (std::size_t d : order) {
     std::vector<std::int64_t> choices;
     for (std::int64_t e = 3; e <= kLargestExtent && choices.size() < wanted; ++e) {
-      const bool used = contains(dims.extents, e) || (earlier != nullptr && earlier->extents[d] == e);
+      const bool used =
+          contains(dims.extents, e) || (earlier != nullptr && earlier->extents[d] == e);
       if (!used && keeps_structure(e, grid, loop, uses[d], false)) choices.push_back(e);
     }
     if (choices.empty()) return std::nullopt;

@@ -32,8 +32,10 @@ bool keeps_structure(std::int64_t extent, std::int64_t grid, std::int64_t loop, 
                      bool whole_steps);
 
 // The smallest pairwise distinct dims with two parts each; what the proof runs at.
-// No value when there are more dims than can be told apart cheaply.
-std::optional<ScaledDims> smallest_dims(const std::vector<DimUse>& uses);
+// No dim has the extent it has in `earlier`: a constant that happens to fit one setting, such as
+// 1/2 for 1/k, fails in the other. No value when there are more dims than can be told apart
+// cheaply.
+std::optional<ScaledDims> smallest_dims(const std::vector<DimUse>& uses, const ScaledDims* earlier);
 
 // Small pairwise distinct dims drawn with `seed`, with `grid` and `loop` parts. No dim has the
 // extent it has in `earlier` (a constant that happens to fit one setting fails in the other).

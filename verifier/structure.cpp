@@ -68,7 +68,7 @@ Draws count_draws(const std::vector<RootClass>& classes, const UnitSet& targets,
       if (c.target != u && c.units.test(static_cast<std::size_t>(u))) halves = false;
     const int limit = roots == 0 ? 1 : kSpareDraws << std::min(roots, kMaxRootsPerUnit);
     draws.limit.push_back(limit);
-    draws.log2_factor.push_back(roots == 0                ? 0
+    draws.log2_factor.push_back(roots == 0             ? 0
                                 : roots == 1 && halves ? 1 + 1e-6
                                                        : std::log2(static_cast<double>(limit)));
   }
@@ -81,8 +81,8 @@ void bound_elements(const std::vector<Formal>& program, const std::vector<Formal
   for (std::size_t o = 0; o < program.size(); ++o) {
     for (std::size_t e = 0; e < program[o].data.size(); ++e) {
       const FormalDomain::Scalar &f = program[o].data[e], &h = graph[o].data[e];
-      const double half_degree = f.den_id == h.den_id ? std::max(f.num, h.num)
-                                                      : std::max(f.num + h.den, h.num + f.den);
+      const double half_degree =
+          f.den_id == h.den_id ? std::max(f.num, h.num) : std::max(f.num + h.den, h.num + f.den);
       const int roots = std::popcount(f.roots | h.roots);
       const double log2_degree = roots + std::log2(std::max(1.0, half_degree / 2));
       double log2_draws = 0;

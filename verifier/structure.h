@@ -14,10 +14,10 @@ namespace tenon::verifier {
 
 // Radicands that are equal up to a constant factor: one square root to adjoin.
 struct RootClass {
-  int level = 0;         // 0: no root in the radicand; else 1 + the largest level in it
-  UnitSet units;         // what the radicand depends on
-  int target = -1;       // the unit redrawn when the radicand is no square
-  bool linear = false;   // the radicand has degree 1 and the target is a single element
+  int level = 0;        // 0: no root in the radicand; else 1 + the largest level in it
+  UnitSet units;        // what the radicand depends on
+  int target = -1;      // the unit redrawn when the radicand is no square
+  bool linear = false;  // the radicand has degree 1 and the target is a single element
 };
 
 struct Structure {

@@ -141,9 +141,10 @@ class TrialRunner {
         roots_only(program_domain, structure_.program_calls.size(), program_);
         roots_only(graph_domain, structure_.graph_calls.size(), graph_);
         const auto& classes = structure_.classes;
-        UnitSet again =
-            undefined_units(program_domain.squares(), structure_.program_calls, classes, level, hopeless) |
-            undefined_units(graph_domain.squares(), structure_.graph_calls, classes, level, hopeless);
+        UnitSet again = undefined_units(program_domain.squares(), structure_.program_calls, classes,
+                                        level, hopeless) |
+                        undefined_units(graph_domain.squares(), structure_.graph_calls, classes,
+                                        level, hopeless);
         if (hopeless || program_domain.divided_by_zero() || graph_domain.divided_by_zero()) break;
         if (again.none()) {
           out.assign(classes.size(), false);
@@ -228,7 +229,8 @@ int rank(std::vector<std::uint64_t> rows) {
     if (pivot == rows.end()) continue;
     std::swap(rows[static_cast<std::size_t>(r)], *pivot);
     for (std::size_t i = 0; i < rows.size(); ++i)
-      if (i != static_cast<std::size_t>(r) && (rows[i] >> bit & 1)) rows[i] ^= rows[static_cast<std::size_t>(r)];
+      if (i != static_cast<std::size_t>(r) && (rows[i] >> bit & 1))
+        rows[i] ^= rows[static_cast<std::size_t>(r)];
     ++r;
   }
   return r;

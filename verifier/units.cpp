@@ -6,7 +6,12 @@ namespace tenon::verifier {
 
 namespace {
 
-enum Preference : int { kAttribute = 0, kWholeParameter = 1, kParameterElement = 2, kActivation = 3 };
+enum Preference : int {
+  kAttribute = 0,
+  kWholeParameter = 1,
+  kParameterElement = 2,
+  kActivation = 3
+};
 
 // The axis along which an activation is sliced: its first one that some output has too, so
 // that a slice is a row of the result.

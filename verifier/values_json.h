@@ -26,16 +26,20 @@ nlohmann::json values_json(const ir::Values<S>& v) {
 }
 
 template <class S>
-nlohmann::json inputs_json(const ir::Signature& signature, const std::vector<ir::Values<S>>& values) {
+nlohmann::json inputs_json(const ir::Signature& signature,
+                           const std::vector<ir::Values<S>>& values) {
   nlohmann::json out = nlohmann::json::object();
-  for (std::size_t i = 0; i < values.size(); ++i) out[signature.inputs[i].name] = values_json(values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    out[signature.inputs[i].name] = values_json(values[i]);
   return out;
 }
 
 template <class S>
-nlohmann::json outputs_json(const ir::Signature& signature, const std::vector<ir::Values<S>>& values) {
+nlohmann::json outputs_json(const ir::Signature& signature,
+                            const std::vector<ir::Values<S>>& values) {
   nlohmann::json out = nlohmann::json::object();
-  for (std::size_t i = 0; i < values.size(); ++i) out[signature.outputs[i].name] = values_json(values[i]);
+  for (std::size_t i = 0; i < values.size(); ++i)
+    out[signature.outputs[i].name] = values_json(values[i]);
   return out;
 }
 

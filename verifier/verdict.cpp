@@ -9,8 +9,9 @@ struct Named {
   const char* text;
 };
 constexpr Named kNames[] = {
-    {Verdict::kPass, "pass"},       {Verdict::kProved, "proved"},   {Verdict::kRefuted, "refuted"},
-    {Verdict::kUnknown, "unknown"}, {Verdict::kTimeout, "timeout"}, {Verdict::kUnsupported, "unsupported"},
+    {Verdict::kPass, "pass"},       {Verdict::kProved, "proved"},
+    {Verdict::kRefuted, "refuted"}, {Verdict::kUnknown, "unknown"},
+    {Verdict::kTimeout, "timeout"}, {Verdict::kUnsupported, "unsupported"},
 };
 }  // namespace
 

@@ -17,7 +17,7 @@ namespace tenon::verifier {
 namespace {
 
 constexpr double kMaxRealWork = 1e7;  // scalar operations of a float64 evaluation
-constexpr int kClaimTime = 2000;  // ms for one claim that simplification does not decide
+constexpr int kClaimTime = 2000;      // ms for one claim that simplification does not decide
 
 // A claim that Z3 could not show; the proof ends with it.
 class NotShown : public std::runtime_error {
@@ -28,21 +28,27 @@ class NotShown : public std::runtime_error {
 class Induction {
  public:
   Induction(const ir::Program& program, const ir::MuGraph& graph, const Z3Options& options)
-      : program_(program), graph_(graph), options_(options), state_(options), symbolic_(state_, program.signature) {}
+      : program_(program),
+        graph_(graph),
+        options_(options),
+        state_(options),
+        symbolic_(state_, program.signature) {}
 
   void run(Evidence& evidence) {
     Z3Watchdog watchdog(state_.context, state_.deadline, state_.memory_mb);
     auto stopped = [&](Z3Stop stop, const std::string& message) {
       evidence.verdict = stop == Z3Stop::kTime ? Verdict::kTimeout : Verdict::kUnknown;
-      evidence.reason = stop == Z3Stop::kTime     ? fmt::format("Z3 ran past {} ms", options_.timeout_ms)
-                        : stop == Z3Stop::kMemory ? fmt::format("Z3 used more than {} MB", options_.memory_mb)
-                                                  : message;
+      evidence.reason =
+          stop == Z3Stop::kTime     ? fmt::format("Z3 ran past {} ms", options_.timeout_ms)
+          : stop == Z3Stop::kMemory ? fmt::format("Z3 used more than {} MB", options_.memory_mb)
+                                    : message;
     };
     try {
       prove();
       agree_in_float64();
       evidence.verdict = Verdict::kProved;
-      evidence.reason = fmt::format("equal at every extent and partition: {} claims shown", claims_.size());
+      evidence.reason =
+          fmt::format("equal at every extent and partition: {} claims shown", claims_.size());
     } catch (const NotShown& e) {
       stopped(Z3Stop::kNone, e.what());
     } catch (const Z3Limit& e) {
@@ -53,21 +59,23 @@ class Induction {
   }
 
   std::string figures() const {
-    nlohmann::json out{{"claims", claims_},
-                       {"sums", symbolic_.sums()},
-                       {"roots", symbolic_.roots()},
-                       {"timeout_ms", options_.timeout_ms},
-                       {"memory_mb", options_.memory_mb},
-                       {"solver", Z3_get_full_version()},
-                       {"assumes", "extents, counts and attributes positive; every split share has an element"},
-                       {"casts", "invisible"}};
+    nlohmann::json out{
+        {"claims", claims_},
+        {"sums", symbolic_.sums()},
+        {"roots", symbolic_.roots()},
+        {"timeout_ms", options_.timeout_ms},
+        {"memory_mb", options_.memory_mb},
+        {"solver", Z3_get_full_version()},
+        {"assumes", "extents, counts and attributes positive; every split share has an element"},
+        {"casts", "invisible"}};
     return out.dump();
   }
 
  private:
   void prove() {
     std::vector<Fraction> inputs;
-    for (std::size_t i = 0; i < program_.signature.inputs.size(); ++i) inputs.push_back(symbolic_.input(i));
+    for (std::size_t i = 0; i < program_.signature.inputs.size(); ++i)
+      inputs.push_back(symbolic_.input(i));
     const std::vector<Fraction> values = symbolic_.evaluate(program_.graph, inputs);
     state_.in_graph = true;
     run_graph(inputs);
@@ -77,20 +85,23 @@ class Induction {
       const Fraction& actual = tensors_[first + o].front();
       if (symbolic_.depends_on_tiles(actual))
         throw ir::Unsupported("output " + out.name + " depends on how a dim is cut");
-      claim("output " + out.name, symbolic_.equal(values[static_cast<std::size_t>(out.value)], actual),
+      claim("output " + out.name,
+            symbolic_.equal(values[static_cast<std::size_t>(out.value)], actual),
             symbolic_.assumptions());
     }
     for (const z3::expr& e : symbolic_.radicands())
       claim("a radicand is positive", e, symbolic_.program_assumptions());
-    for (const z3::expr& e : symbolic_.divisors()) claim("a divisor is not zero", e, symbolic_.assumptions());
+    for (const z3::expr& e : symbolic_.divisors())
+      claim("a divisor is not zero", e, symbolic_.assumptions());
   }
 
   // A proof of what has no value, or of what float64 contradicts, is none.
   void agree_in_float64() {
-    const auto dims = smallest_dims(dim_uses(graph_));
+    const auto dims = smallest_dims(dim_uses(graph_), nullptr);
     if (!dims || !(work(program_, *dims) + work(graph_, *dims) <= kMaxRealWork)) return;
     const Agreement reals = compare_at_random(program_, graph_, *dims, 1, 2);
-    if (reals.compared == 0) throw NotShown("the program has no finite float64 result at random inputs");
+    if (reals.compared == 0)
+      throw NotShown("the program has no finite float64 result at random inputs");
     if (reals.differs()) throw NotShown("every claim was shown, but float64 differs");
   }
 
@@ -104,7 +115,8 @@ class Induction {
         if (graph_.signature.inputs[i].name == in.name) parameters.push_back(inputs[i]);
     const auto prepared = symbolic_.evaluate(graph_.prepare.graph, parameters);
     for (const ir::BlockOutput& out : graph_.prepare.outputs)
-      tensors_[static_cast<std::size_t>(out.tensor)] = {prepared[static_cast<std::size_t>(out.value)]};
+      tensors_[static_cast<std::size_t>(out.tensor)] = {
+          prepared[static_cast<std::size_t>(out.value)]};
     for (const ir::Kernel& kernel : graph_.kernels) {
       if (const ir::LibraryMatmul* product = kernel.library()) {
         tensors_[static_cast<std::size_t>(product->out)] = {
@@ -116,13 +128,16 @@ class Induction {
     }
   }
 
-  const Fraction& tensor(ir::TensorId t) const { return tensors_[static_cast<std::size_t>(t)].front(); }
+  const Fraction& tensor(ir::TensorId t) const {
+    return tensors_[static_cast<std::size_t>(t)].front();
+  }
 
   void run_block(const std::string& name, const ir::BlockGraph& block) {
     std::vector<Fraction> values;
     for (const ir::BlockInput& in : block.inputs) {
       for (const ir::AxisMap& map : in.maps)
-        if (map.shift != 0) throw ir::Unsupported("kernel " + name + " reads another block's share");
+        if (map.shift != 0)
+          throw ir::Unsupported("kernel " + name + " reads another block's share");
       values.push_back(tensor(in.tensor));
     }
     std::vector<std::vector<Fraction>> results(block.accumulators.size());
@@ -138,13 +153,16 @@ class Induction {
       values.push_back(results[a][static_cast<std::size_t>(n.result)]);
     }
     for (const ir::BlockOutput& out : block.outputs)
-      tensors_[static_cast<std::size_t>(out.tensor)] = {values[static_cast<std::size_t>(out.value)]};
+      tensors_[static_cast<std::size_t>(out.tensor)] = {
+          values[static_cast<std::size_t>(out.value)]};
   }
 
   // Loop steps and split shares together must visit all of the dim, each element once.
-  void check_cut(const std::string& where, const ir::BlockGraph& block, const ir::Accumulator& acc) {
+  void check_cut(const std::string& where, const ir::BlockGraph& block,
+                 const ir::Accumulator& acc) {
     int part = ir::kFull;
-    if (std::find(block.loop.begin(), block.loop.end(), acc.dim) != block.loop.end()) part |= ir::kLoop;
+    if (std::find(block.loop.begin(), block.loop.end(), acc.dim) != block.loop.end())
+      part |= ir::kLoop;
     for (const ir::GridDim& g : block.grid) {
       if (g.dim != acc.dim) continue;
       if (!g.split) throw ir::Unsupported(where + " sees one block's share of its dim only");
@@ -152,7 +170,8 @@ class Induction {
     }
     auto check = [&](const ir::Axes& axes) {
       const int i = ir::find_dim(axes, acc.dim);
-      if (i >= 0 && axes[static_cast<std::size_t>(i)].part != ir::kFull && axes[static_cast<std::size_t>(i)].part != part)
+      if (i >= 0 && axes[static_cast<std::size_t>(i)].part != ir::kFull &&
+          axes[static_cast<std::size_t>(i)].part != part)
         throw ir::Unsupported(where + " mixes two cuts of its dim");
     };
     for (const ir::GraphInput& in : block.graph.inputs()) check(in.axes);
@@ -164,7 +183,8 @@ class Induction {
   // states after any number of tiles as a function of their sums together: one more tile turns
   // F(sums so far) into F(sums so far + the tile's), and merging adds the sums of two shares.
   std::vector<Fraction> accumulate(const std::string& where, const ir::BlockGraph& block,
-                                   const ir::Accumulator& acc, const std::vector<Fraction>& values) {
+                                   const ir::Accumulator& acc,
+                                   const std::vector<Fraction>& values) {
     check_cut(where, block, acc);
     std::vector<Fraction> operands;
     for (ir::ValueId v : acc.operands) operands.push_back(values[static_cast<std::size_t>(v)]);
@@ -179,14 +199,17 @@ class Induction {
     const auto next = update(acc, so_far, operands);
     for (std::size_t s = 0; s < first.size(); ++s)
       claim(fmt::format("{}, state {}: step", where, s),
-            symbolic_.equal(next[s], symbolic_.over_part_and_tile(first[s], acc.dim)), symbolic_.assumptions());
-    const bool split = std::any_of(block.grid.begin(), block.grid.end(), [](const ir::GridDim& g) { return g.split; });
+            symbolic_.equal(next[s], symbolic_.over_part_and_tile(first[s], acc.dim)),
+            symbolic_.assumptions());
+    const bool split = std::any_of(block.grid.begin(), block.grid.end(),
+                                   [](const ir::GridDim& g) { return g.split; });
     if (split) {
       left.insert(left.end(), right.begin(), right.end());
       const auto merged = pick(symbolic_.evaluate(acc.merge, left), acc.merge_out);
       for (std::size_t s = 0; s < first.size(); ++s)
         claim(fmt::format("{}, state {}: merge", where, s),
-              symbolic_.equal(merged[s], symbolic_.over_two_parts(first[s], acc.dim)), symbolic_.assumptions());
+              symbolic_.equal(merged[s], symbolic_.over_two_parts(first[s], acc.dim)),
+              symbolic_.assumptions());
     }
     std::vector<Fraction> whole;
     for (const Fraction& f : first) whole.push_back(symbolic_.over_all(f, acc.dim));
@@ -199,7 +222,8 @@ class Induction {
     return pick(symbolic_.evaluate(acc.update, std::move(states)), acc.update_out);
   }
 
-  static std::vector<Fraction> pick(const std::vector<Fraction>& values, const std::vector<ir::ValueId>& outputs) {
+  static std::vector<Fraction> pick(const std::vector<Fraction>& values,
+                                    const std::vector<ir::ValueId>& outputs) {
     std::vector<Fraction> out;
     for (ir::ValueId v : outputs) out.push_back(values[static_cast<std::size_t>(v)]);
     return out;
@@ -208,12 +232,14 @@ class Induction {
   void claim(const std::string& name, const z3::expr& what, const z3::expr_vector& assumptions) {
     if (!state_.simplifies_to_false(assumptions, !what)) {
       z3::solver solver = state_.solver(std::min(kClaimTime, state_.remaining_ms()));
-      for (unsigned i = 0; i < assumptions.size(); ++i) solver.add(assumptions[static_cast<int>(i)]);
+      for (unsigned i = 0; i < assumptions.size(); ++i)
+        solver.add(assumptions[static_cast<int>(i)]);
       solver.add(!what);
       const z3::check_result r = solver.check();
       state_.check_limits();
       if (r != z3::unsat)
-        throw NotShown(name + (r == z3::sat ? " does not hold in general" : " was not decided: " + solver.reason_unknown()));
+        throw NotShown(name + (r == z3::sat ? " does not hold in general"
+                                            : " was not decided: " + solver.reason_unknown()));
     }
     claims_.push_back(name);
   }
@@ -223,11 +249,13 @@ class Induction {
   const Z3Options& options_;
   Z3State state_;
   Symbolic symbolic_;
-  std::vector<std::vector<Fraction>> tensors_;  // by tensor: its generic element, once it is written
+  std::vector<std::vector<Fraction>>
+      tensors_;  // by tensor: its generic element, once it is written
   std::vector<std::string> claims_;
 };
 
-void guarded(const ir::Program& program, const ir::MuGraph& graph, const Z3Options& options, Evidence& evidence) {
+void guarded(const ir::Program& program, const ir::MuGraph& graph, const Z3Options& options,
+             Evidence& evidence) {
   const std::string mismatch = signature_mismatch(program.signature, graph.signature);
   if (!mismatch.empty()) throw ir::Unsupported(mismatch);
   ir::validate(graph);
@@ -238,7 +266,8 @@ void guarded(const ir::Program& program, const ir::MuGraph& graph, const Z3Optio
 
 }  // namespace
 
-Evidence induction_check(const ir::Program& program, const ir::MuGraph& graph, const Z3Options& options) {
+Evidence induction_check(const ir::Program& program, const ir::MuGraph& graph,
+                         const Z3Options& options) {
   const auto start = std::chrono::steady_clock::now();
   Evidence evidence;
   evidence.method = "induction";
@@ -254,7 +283,8 @@ Evidence induction_check(const ir::Program& program, const ir::MuGraph& graph, c
     evidence.verdict = Verdict::kUnknown;
     evidence.reason = "out of memory";
   }
-  evidence.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  evidence.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return evidence;
 }
 

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 namespace tenon::verifier {
 
@@ -24,7 +25,8 @@ void Z3Watchdog::watch(z3::context& context, std::chrono::steady_clock::time_poi
     if (exceeds_memory(memory_mb)) stopped_ = Z3Stop::kMemory;
     // Again and again: an interrupt between two calls of Z3 is lost.
     if (stopped_ != Z3Stop::kNone) context.interrupt();
-    wake_.wait_until(lock, stopped_ == Z3Stop::kNone ? std::min(deadline, now + kPoll) : now + kPoll);
+    wake_.wait_until(lock,
+                     stopped_ == Z3Stop::kNone ? std::min(deadline, now + kPoll) : now + kPoll);
   }
 }
 
@@ -65,7 +67,9 @@ z3::expr Z3State::atom(AtomKind kind, const z3::expr& argument) {
   const auto key = std::make_pair(kind, Z3_get_ast_id(context, argument));
   auto it = index_.find(key);
   if (it != index_.end()) return atoms[it->second].symbol;
-  const char* prefix = kind == AtomKind::kSqrt ? "sqrt" : kind == AtomKind::kRsqrt ? "rsqrt" : "recip";
+  const char* prefix = kind == AtomKind::kSqrt    ? "sqrt"
+                       : kind == AtomKind::kRsqrt ? "rsqrt"
+                                                  : "recip";
   z3::expr symbol = context.real_const(fmt::format("{}!{}", prefix, atoms.size()).c_str());
   index_[key] = atoms.size();
   atoms.push_back({kind, argument, symbol, in_graph});
@@ -79,7 +83,8 @@ const Z3Atom* Z3State::atom_of(const z3::expr& e) const {
 }
 
 int Z3State::remaining_ms() const {
-  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+  auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+      deadline - std::chrono::steady_clock::now());
   return static_cast<int>(std::max<std::int64_t>(0, left.count()));
 }
 
@@ -126,19 +131,45 @@ z3::expr Z3State::definition(const Z3Atom& a) {
 }
 
 z3::expr_vector Z3State::assumptions() {
+  return assumptions(std::vector<bool>(atoms.size(), true));
+}
+
+z3::expr_vector Z3State::assumptions_of(const z3::expr& e) {
+  std::vector<bool> wanted(atoms.size(), false);
+  std::set<unsigned> seen;
+  std::vector<z3::expr> stack = {e};
+  while (!stack.empty()) {
+    const z3::expr top = stack.back();
+    stack.pop_back();
+    if (!seen.insert(Z3_get_ast_id(context, top)).second || !top.is_app()) continue;
+    for (unsigned i = 0; i < top.num_args(); ++i) stack.push_back(top.arg(i));
+    if (!top.is_const()) continue;
+    for (std::size_t a = 0; a < atoms.size(); ++a)
+      if (z3::eq(atoms[a].symbol, top)) {
+        wanted[a] = true;
+        stack.push_back(atoms[a].argument);
+      }
+  }
+  return assumptions(wanted);
+}
+
+z3::expr_vector Z3State::assumptions(const std::vector<bool>& wanted) {
   z3::expr_vector out(context);
   for (const auto& [name, symbol] : attributes) out.push_back(symbol > context.real_val(0));
-  for (const Z3Atom& a : atoms) {
-    if (a.obligation)
-      out.push_back(z3::implies(condition(a), definition(a)));
+  for (std::size_t i = 0; i < atoms.size(); ++i) {
+    if (!wanted[i]) continue;
+    if (atoms[i].obligation)
+      out.push_back(z3::implies(condition(atoms[i]), definition(atoms[i])));
     else
-      out.push_back(condition(a) && definition(a));
+      out.push_back(condition(atoms[i]) && definition(atoms[i]));
   }
   // Atoms of one argument determine each other; said in a form that can be substituted.
-  for (const Z3Atom& a : atoms) {
-    if (a.kind != AtomKind::kRsqrt) continue;
-    for (const Z3Atom& b : atoms) {
-      if (!z3::eq(a.argument, b.argument)) continue;
+  for (std::size_t i = 0; i < atoms.size(); ++i) {
+    const Z3Atom& a = atoms[i];
+    if (!wanted[i] || a.kind != AtomKind::kRsqrt) continue;
+    for (std::size_t j = 0; j < atoms.size(); ++j) {
+      const Z3Atom& b = atoms[j];
+      if (!wanted[j] || !z3::eq(a.argument, b.argument)) continue;
       if (b.kind == AtomKind::kReciprocal)
         out.push_back(z3::implies(condition(a), b.symbol == a.symbol * a.symbol));
       if (b.kind == AtomKind::kSqrt)

@@ -44,7 +44,7 @@ struct Z3Atom {
   AtomKind kind;
   z3::expr argument;  // normal form
   z3::expr symbol;
-  bool obligation;    // made by the µGraph: that it is defined has to be shown
+  bool obligation;  // made by the µGraph: that it is defined has to be shown
 };
 
 struct Z3State {
@@ -82,11 +82,16 @@ struct Z3State {
   z3::expr definition(const Z3Atom& a);
   // Attributes are positive; the program's atoms are defined; the µGraph's are where they can be.
   z3::expr_vector assumptions();
+  // The same, of the atoms that `e` is made of only.
+  z3::expr_vector assumptions_of(const z3::expr& e);
   // Some operator of the µGraph is undefined where all of the program's are defined.
   z3::expr_vector undefined();
 
  private:
-  std::map<std::pair<AtomKind, unsigned>, std::size_t> index_;  // by kind and AST id of the argument
+  z3::expr_vector assumptions(const std::vector<bool>& wanted);
+
+  std::map<std::pair<AtomKind, unsigned>, std::size_t>
+      index_;  // by kind and AST id of the argument
 };
 
 bool exceeds_memory(int memory_mb);

@@ -110,7 +110,9 @@ bool Symbolic::tile_inside(const z3::expr& e) {
   return false;
 }
 
-bool Symbolic::depends_on_tiles(const Fraction& f) { return tile_inside(f.num) || tile_inside(f.den); }
+bool Symbolic::depends_on_tiles(const Fraction& f) {
+  return tile_inside(f.num) || tile_inside(f.den);
+}
 
 Symbolic::Term Symbolic::split(const z3::expr& monomial, ir::DimId dim) {
   Term t{one(), one()};
@@ -131,7 +133,8 @@ z3::expr Symbolic::sum_symbol(const z3::expr& raw, ir::DimId dim, Range range) {
   auto [it, fresh] = sum_index_.try_emplace({id_of(summand), dim, range}, sums_.size());
   if (fresh) {
     const char* prefix = range == Range::kAll ? "sum" : "tile";
-    z3::expr s = symbol(fmt::format("{}_{}", prefix, signature_.dims[dim]), dims_of(summand) & ~bit(dim));
+    z3::expr s =
+        symbol(fmt::format("{}_{}", prefix, signature_.dims[dim]), dims_of(summand) & ~bit(dim));
     sums_.push_back({s, summand, dim, range});
     if (range == Range::kTile) tiles_.insert(id_of(s));
     if (tile_inside(summand)) opaque_.insert(id_of(s));
@@ -144,7 +147,8 @@ z3::expr Symbolic::sum_symbol(const z3::expr& raw, ir::DimId dim, Range range) {
 }
 
 Fraction Symbolic::sum(const Fraction& a, ir::DimId dim, Range range) {
-  if (dims_of(a.den) & bit(dim)) throw ir::Unsupported("a sum of quotients whose divisor varies with its index");
+  if (dims_of(a.den) & bit(dim))
+    throw ir::Unsupported("a sum of quotients whose divisor varies with its index");
   z3::expr total = zero();
   for (const z3::expr& monomial : arguments(a.num, Z3_OP_ADD)) {
     const Term t = split(monomial, dim);
@@ -155,7 +159,8 @@ Fraction Symbolic::sum(const Fraction& a, ir::DimId dim, Range range) {
 
 Fraction Symbolic::root(const Fraction& radicand) {
   for (const Root& r : roots_)
-    if (z3::eq(state_.normal_form(r.radicand.num * radicand.den - radicand.num * r.radicand.den), zero()))
+    if (z3::eq(state_.normal_form(r.radicand.num * radicand.den - radicand.num * r.radicand.den),
+               zero()))
       return {r.symbol, one()};
   z3::expr s = symbol("rsqrt", dims_of(radicand.num) | dims_of(radicand.den));
   if (depends_on_tiles(radicand)) opaque_.insert(id_of(s));
@@ -183,7 +188,8 @@ Fraction Symbolic::unary(OpKind op, const Fraction& a) {
     case OpKind::kSqrt:
       return {one(), root(a).num};
     default:
-      throw ir::Unsupported("operator " + std::string(ir::info(op).name) + " in a proof for every extent");
+      throw ir::Unsupported("operator " + std::string(ir::info(op).name) +
+                            " in a proof for every extent");
   }
 }
 
@@ -201,11 +207,13 @@ Fraction Symbolic::apply(OpKind op, const Fraction& a, const Fraction& b) {
     case OpKind::kDiv:
       return divide(a, b);
     default:
-      throw ir::Unsupported("operator " + std::string(ir::info(op).name) + " in a proof for every extent");
+      throw ir::Unsupported("operator " + std::string(ir::info(op).name) +
+                            " in a proof for every extent");
   }
 }
 
-Fraction Symbolic::node(const ir::Graph& graph, const ir::Node& n, const std::vector<Fraction>& values) {
+Fraction Symbolic::node(const ir::Graph& graph, const ir::Node& n,
+                        const std::vector<Fraction>& values) {
   auto at = [&](ir::ValueId v) -> const Fraction& { return values[static_cast<std::size_t>(v)]; };
   switch (n.op) {
     case OpKind::kConst:
@@ -219,7 +227,8 @@ Fraction Symbolic::node(const ir::Graph& graph, const ir::Node& n, const std::ve
       const int i = ir::find_dim(axes, n.dim);
       TENON_CHECK(i >= 0, "a reduced operand has the axis");
       const bool whole = axes[static_cast<std::size_t>(i)].part == ir::kFull;
-      const Fraction summand = n.op == OpKind::kSum ? at(n.a) : apply(OpKind::kMul, at(n.a), at(n.b));
+      const Fraction summand =
+          n.op == OpKind::kSum ? at(n.a) : apply(OpKind::kMul, at(n.a), at(n.b));
       return sum(summand, n.dim, whole ? Range::kAll : Range::kTile);
     }
     default:
@@ -237,7 +246,8 @@ z3::expr Symbolic::part_symbol(std::size_t sum, int part) {
   auto it = parts_.find({sum, part});
   if (it != parts_.end()) return it->second;
   const Sum& s = sums_[sum];
-  z3::expr p = symbol(fmt::format("part{}_{}", part, signature_.dims[s.dim]), dims_.at(id_of(s.symbol)));
+  z3::expr p =
+      symbol(fmt::format("part{}_{}", part, signature_.dims[s.dim]), dims_.at(id_of(s.symbol)));
   parts_.emplace(std::make_pair(sum, part), p);
   if (z3::eq(s.summand, one()))
     positive_.push_back(p);

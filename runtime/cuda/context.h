@@ -32,7 +32,8 @@ class Scope {
     CUcontext current = nullptr;
     driver_.context_current(&current);
     if (current == context.handle()) return;
-    driver_.check(driver_.context_push(context.handle()), "entering the CUDA context");
+    CUresult result = driver_.context_push(context.handle());
+    if (result != CUDA_SUCCESS) driver_.check(result, "entering the CUDA context");  // a message allocates
     pushed_ = true;
   }
   ~Scope() {

@@ -1,6 +1,7 @@
 // A plan loaded on a GPU: modules, prepared weights, and the launch path.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstring>
 
@@ -21,6 +22,8 @@ constexpr std::size_t kMaxBuffers = 64;
 constexpr std::size_t kMaxArgs = 48;
 constexpr std::size_t kMaxMaps = 8;
 constexpr std::size_t kMaxDims = 64;
+// Workspace up to this size is made for the largest m of the plan when it is loaded.
+constexpr double kEagerWorkspaceBytes = 64e6;
 
 class ModuleHandle {
  public:
@@ -182,16 +185,30 @@ class Code {
   }
 
   void make_workspaces() {
-    std::vector<std::int64_t> largest = plan_.extents;
-    if (plan_.dynamic_dim >= 0) largest[static_cast<std::size_t>(plan_.dynamic_dim)] = plan_.m_max;
-    std::vector<std::size_t> sizes;
-    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      if (plan_.buffers[i].role != ir::BufferRole::kWorkspace) continue;
-      workspace_buffers_.push_back(i);
-      sizes.push_back(bytes_of(plan_.buffers[i], largest));
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
+      if (plan_.buffers[i].role == ir::BufferRole::kWorkspace) workspace_buffers_.push_back(i);
+    auto sizes = [this](std::int64_t m) {
+      std::vector<std::int64_t> extents = plan_.extents;
+      if (plan_.dynamic_dim >= 0) extents[static_cast<std::size_t>(plan_.dynamic_dim)] = m;
+      std::vector<std::size_t> bytes;
+      for (std::size_t i : workspace_buffers_) bytes.push_back(bytes_of(plan_.buffers[i], extents));
+      if (uses_library_) bytes.push_back(kLibraryWorkspaceBytes);
+      return bytes;
+    };
+    if (plan_.dynamic_dim < 0) {
+      workspaces_ = std::make_unique<Workspaces>(context_, sizes, 0, 0);
+      return;
     }
-    if (uses_library_) sizes.push_back(kLibraryWorkspaceBytes);
-    workspaces_ = std::make_unique<Workspaces>(context_, std::move(sizes));
+    // For the whole interval at once where that is small, else for the tuned m, growing on demand.
+    std::int64_t m = plan_.m_max;
+    double total = 0;
+    for (std::size_t i : workspace_buffers_) {
+      std::vector<std::int64_t> extents = plan_.extents;
+      extents[static_cast<std::size_t>(plan_.dynamic_dim)] = m;
+      total += static_cast<double>(bytes_of(plan_.buffers[i], extents));
+    }
+    if (total > kEagerWorkspaceBytes) m = std::clamp(plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)], plan_.m_min, plan_.m_max);
+    workspaces_ = std::make_unique<Workspaces>(context_, sizes, m, plan_.m_max);
   }
 
   std::shared_ptr<const Context> context_;
@@ -264,7 +281,7 @@ class CudaExecutable final : public Executable {
     }
     for (std::size_t i = 0; i < out; ++i) call.buffers[in + i] = outputs ? reinterpret_cast<CUdeviceptr>(outputs[i]) : 0;
     call.library_workspace = 0;
-    if (const CUdeviceptr* addresses = code_->workspaces().of(call.stream)) {
+    if (const CUdeviceptr* addresses = code_->workspaces().of(call.stream, m)) {
       const std::vector<std::size_t>& buffers = code_->workspace_buffers();
       for (std::size_t i = 0; i < buffers.size(); ++i) call.buffers[buffers[i]] = addresses[i];
       if (code_->uses_library()) call.library_workspace = addresses[buffers.size()];
@@ -283,7 +300,8 @@ class CudaExecutable final : public Executable {
       case ir::LaunchKind::kFill: {
         const ir::Buffer& buffer = plan_.buffers[static_cast<std::size_t>(spec.fill_buffer)];
         std::size_t bytes = static_cast<std::size_t>(buffer.elements.evaluate(call.extents)) * ir::size_of(buffer.dtype);
-        if (bytes) driver_.check(driver_.memset_async(call.buffers[spec.fill_buffer], 0, bytes, call.stream), "filling buffer " + buffer.name);
+        CUresult result = bytes ? driver_.memset_async(call.buffers[spec.fill_buffer], 0, bytes, call.stream) : CUDA_SUCCESS;
+        if (result != CUDA_SUCCESS) driver_.check(result, "filling buffer " + buffer.name);
         return;
       }
       case ir::LaunchKind::kHost: return;  // refused by resolve

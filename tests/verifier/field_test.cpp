@@ -42,21 +42,23 @@ TEST(Primes, HaveEverySmallPrimeAsASquare) {
 
 TEST(ScaledDims, KeepStructureByCountingParts) {
   const DimUse grid{true, false, false}, loop{false, true, false}, both{true, true, true};
-  EXPECT_TRUE(keeps_structure(5, 2, 2, grid, false));    // 3, 2
-  EXPECT_FALSE(keeps_structure(4, 2, 2, grid, false));   // 2, 2: not ragged
+  EXPECT_TRUE(keeps_structure(5, 2, 2, grid, false));   // 3, 2
+  EXPECT_FALSE(keeps_structure(4, 2, 2, grid, false));  // 2, 2: not ragged
   EXPECT_TRUE(keeps_structure(4, 2, 2, grid, true));
-  EXPECT_FALSE(keeps_structure(2, 2, 2, loop, true));    // 1, 1: one element a tile
-  EXPECT_TRUE(keeps_structure(7, 3, 2, loop, false));    // 4, 3
-  EXPECT_TRUE(keeps_structure(5, 2, 2, both, false));    // 3 = 2 + 1, 2 = 2
-  EXPECT_FALSE(keeps_structure(3, 2, 2, both, true));    // 2 = 1 + 1
+  EXPECT_FALSE(keeps_structure(2, 2, 2, loop, true));  // 1, 1: one element a tile
+  EXPECT_TRUE(keeps_structure(7, 3, 2, loop, false));  // 4, 3
+  EXPECT_TRUE(keeps_structure(5, 2, 2, both, false));  // 3 = 2 + 1, 2 = 2
+  EXPECT_FALSE(keeps_structure(3, 2, 2, both, true));  // 2 = 1 + 1
 }
 
 TEST(ScaledDims, AreDistinctAndRaggedForEverySeed) {
-  const std::vector<DimUse> uses = {{true, false, false}, {true, true, true}, {true, false, false}, {false, true, false}};
+  const std::vector<DimUse> uses = {
+      {true, false, false}, {true, true, true}, {true, false, false}, {false, true, false}};
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     std::optional<ScaledDims> earlier;
     for (std::int64_t parts : {2, 3}) {
-      const auto dims = random_dims(uses, parts, parts, seed, earlier ? &*earlier : nullptr, seed % 2 == 1);
+      const auto dims =
+          random_dims(uses, parts, parts, seed, earlier ? &*earlier : nullptr, seed % 2 == 1);
       ASSERT_TRUE(dims.has_value());
       for (std::size_t d = 0; d < uses.size(); ++d) {
         EXPECT_TRUE(keeps_structure(dims->extents[d], parts, parts, uses[d], false));
@@ -64,7 +66,8 @@ TEST(ScaledDims, AreDistinctAndRaggedForEverySeed) {
           EXPECT_NE(dims->extents[d], earlier->extents[d]);
         }
       }
-      EXPECT_EQ(std::set<std::int64_t>(dims->extents.begin(), dims->extents.end()).size(), uses.size());
+      EXPECT_EQ(std::set<std::int64_t>(dims->extents.begin(), dims->extents.end()).size(),
+                uses.size());
       earlier = dims;
     }
   }
@@ -111,10 +114,12 @@ TEST(Structure, RadicandsOfAWrongRowCountToo) {
 // √(x²) is |x|: its square root adjoins nothing, which the certificate must notice.
 TEST(Structure, RootsOfSquaresAreNotIndependent) {
   ir::Program program = ir::parse_program(
-      "program p\ndims m\ninput x: T[m] activation\n%0 = square(x)\n%1 = sqrt(%0)\noutput y: T = %1\n");
+      "program p\ndims m\ninput x: T[m] activation\n%0 = square(x)\n%1 = sqrt(%0)\noutput y: T = "
+      "%1\n");
   ir::MuGraph graph = ir::parse_mugraph(
       "mugraph p\ndims m\ninput x: T[m] activation\noutput y: T[m]\n"
-      "kernel main {\n  grid m\n  load x [m: grid]\n  %0 = square(x)\n  %1 = sqrt(%0)\n  store y = %1\n}\n");
+      "kernel main {\n  grid m\n  load x [m: grid]\n  %0 = square(x)\n  %1 = sqrt(%0)\n  store y = "
+      "%1\n}\n");
   const ScaledDims dims{{5}, {{2}, {2}}};
   const UnitMap units(program.signature, dims.extents);
   const Structure s = analyse(program, graph, dims, units, 1, kPrimes[0], kPrimes[1]);

@@ -38,7 +38,8 @@ TEST(Limits, NoMemoryIsUnknown) {
 ir::Program hard_program() {
   return ir::parse_program(
       "program hard\ndims m, k\ninput x: T[m, k] activation\ninput z: T[m, k] activation\n"
-      "%0 = square(x)\n%1 = square(z)\n%2 = mul(%0, %1)\n%3 = add(%0, %1)\n%4 = square(%3)\n%5 = sub(%4, %2)\n"
+      "%0 = square(x)\n%1 = square(z)\n%2 = mul(%0, %1)\n%3 = add(%0, %1)\n%4 = square(%3)\n%5 = "
+      "sub(%4, %2)\n"
       "%6 = sum(%5, k)\noutput y: fp32 = %6\n");
 }
 ir::MuGraph hard_graph() {
@@ -46,8 +47,10 @@ ir::MuGraph hard_graph() {
       "mugraph hard\ndims m, k\ninput x: T[m, k] activation\ninput z: T[m, k] activation\n"
       "output y: fp32[m]\n"
       "kernel main {\n  grid m\n  load x [m: grid, k: full]\n  load z [m: grid, k: full]\n"
-      "  %0 = square(x)\n  %1 = square(z)\n  %2 = mul(%0, %1)\n  %3 = add(%0, %1)\n  %4 = square(%3)\n"
-      "  %5 = sub(%4, %2)\n  %6 = sum(%5, k)\n  %7 = square(%6)\n  %8 = sqrt(%7)\n  store y = %8\n}\n");
+      "  %0 = square(x)\n  %1 = square(z)\n  %2 = mul(%0, %1)\n  %3 = add(%0, %1)\n  %4 = "
+      "square(%3)\n"
+      "  %5 = sub(%4, %2)\n  %6 = sum(%5, k)\n  %7 = square(%6)\n  %8 = sqrt(%7)\n  store y = "
+      "%8\n}\n");
 }
 
 TEST(Limits, HardQueriesEndInTimeAndAreNotProved) {
@@ -84,11 +87,12 @@ TEST(Limits, OverflowOfDimsIsAVerdict) {
       names += (d ? ", d" : "d") + std::to_string(d);
       grid += (d ? ", d" : "d") + std::to_string(d) + ": full";
     }
-    const ir::Program program = ir::parse_program("program wide\ndims " + names + "\ninput x: T[" + names +
-                                                  "] activation\n%0 = square(x)\noutput y: T = %0\n");
+    const ir::Program program =
+        ir::parse_program("program wide\ndims " + names + "\ninput x: T[" + names +
+                          "] activation\n%0 = square(x)\noutput y: T = %0\n");
     const ir::MuGraph graph = ir::parse_mugraph(
-        "mugraph wide\ndims " + names + "\ninput x: T[" + names + "] activation\noutput y: T[" + names +
-        "]\nkernel main {\n  load x [" + grid + "]\n  %0 = square(x)\n  store y = %0\n}\n");
+        "mugraph wide\ndims " + names + "\ninput x: T[" + names + "] activation\noutput y: T[" +
+        names + "]\nkernel main {\n  load x [" + grid + "]\n  %0 = square(x)\n  store y = %0\n}\n");
     for (const Evidence& e : {random_test(program, graph, {}), z3_check(program, graph, {})}) {
       EXPECT_EQ(e.verdict, Verdict::kUnknown) << dims << " " << e.reason;
       EXPECT_FALSE(e.reason.empty());
@@ -100,10 +104,12 @@ TEST(Limits, OverflowOfDimsIsAVerdict) {
 // program has no value over the reals.
 TEST(Limits, NoDefinedInputsIsUnknown) {
   const ir::Program program = ir::parse_program(
-      "program p\ndims m\ninput x: T[m] activation\n%0 = const(-1)\n%1 = sqrt(%0)\n%2 = mul(x, %1)\noutput y: T = %2\n");
+      "program p\ndims m\ninput x: T[m] activation\n%0 = const(-1)\n%1 = sqrt(%0)\n%2 = mul(x, "
+      "%1)\noutput y: T = %2\n");
   const ir::MuGraph graph = ir::parse_mugraph(
       "mugraph p\ndims m\ninput x: T[m] activation\noutput y: T[m]\n"
-      "kernel main {\n  grid m\n  load x [m: grid]\n  %0 = const(-1)\n  %1 = sqrt(%0)\n  %2 = mul(x, %1)\n"
+      "kernel main {\n  grid m\n  load x [m: grid]\n  %0 = const(-1)\n  %1 = sqrt(%0)\n  %2 = "
+      "mul(x, %1)\n"
       "  store y = %2\n}\n");
   const Evidence e = random_test(program, graph, {});
   EXPECT_EQ(e.verdict, Verdict::kUnknown);
@@ -113,10 +119,12 @@ TEST(Limits, NoDefinedInputsIsUnknown) {
 // x/x is 1 except where x = 0: the µGraph is undefined where the program is not.
 TEST(Limits, DivisionThatTheProgramDoesNotMakeIsRefuted) {
   const ir::Program program = ir::parse_program(
-      "program p\ndims m\ninput x: T[m] activation\n%0 = const(2)\n%1 = add(x, %0)\noutput y: T = %1\n");
+      "program p\ndims m\ninput x: T[m] activation\n%0 = const(2)\n%1 = add(x, %0)\noutput y: T = "
+      "%1\n");
   const ir::MuGraph graph = ir::parse_mugraph(
       "mugraph p\ndims m\ninput x: T[m] activation\noutput y: T[m]\n"
-      "kernel main {\n  grid m\n  load x [m: grid]\n  %0 = div(x, x)\n  %1 = add(x, %0)\n  %2 = add(%1, %0)\n"
+      "kernel main {\n  grid m\n  load x [m: grid]\n  %0 = div(x, x)\n  %1 = add(x, %0)\n  %2 = "
+      "add(%1, %0)\n"
       "  store y = %2\n}\n");
   const Evidence e = z3_check(program, graph, {});
   EXPECT_EQ(e.verdict, Verdict::kRefuted) << e.reason;
@@ -125,10 +133,12 @@ TEST(Limits, DivisionThatTheProgramDoesNotMakeIsRefuted) {
 // Equal only where sign(x) is +: the field's root follows the real one by squares, float64 decides.
 TEST(Limits, AbsoluteValueIsNotTheIdentity) {
   const ir::Program program = ir::parse_program(
-      "program p\ndims m\ninput x: T[m] activation\n%0 = square(x)\n%1 = sqrt(%0)\noutput y: T = %1\n");
+      "program p\ndims m\ninput x: T[m] activation\n%0 = square(x)\n%1 = sqrt(%0)\noutput y: T = "
+      "%1\n");
   const ir::MuGraph graph = ir::parse_mugraph(
       "mugraph p\ndims m\ninput x: T[m] activation\noutput y: T[m]\n"
-      "kernel main {\n  grid m\n  load x [m: grid]\n  %0 = const(1)\n  %1 = mul(x, %0)\n  store y = %1\n}\n");
+      "kernel main {\n  grid m\n  load x [m: grid]\n  %0 = const(1)\n  %1 = mul(x, %0)\n  store y "
+      "= %1\n}\n");
   EXPECT_EQ(random_test(program, graph, {}).verdict, Verdict::kRefuted);
   EXPECT_EQ(z3_check(program, graph, {}).verdict, Verdict::kRefuted);
 }

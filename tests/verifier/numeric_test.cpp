@@ -1,4 +1,6 @@
 // The numeric contract: what must pass, and wrong outputs that a loose tolerance lets through.
+#include "verifier/numeric.h"
+
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -6,8 +8,6 @@
 #include <functional>
 #include <limits>
 #include <random>
-
-#include "verifier/numeric.h"
 
 namespace tenon::verifier {
 namespace {
@@ -166,7 +166,8 @@ TEST(WrongKernels, MissingColumnsOfTheStatistic) {
   // bf16 rounds by as much, so normal inputs cannot tell; the outlier family can.
   Problem outliers(2, 4096, 24, DType::kBF16);
   for (std::int64_t i = 0; i < outliers.m; ++i)
-    outliers.x[i * outliers.k + 5] = ir::round_to(DType::kBF16, 1000 * outliers.x[i * outliers.k + 5]);
+    outliers.x[i * outliers.k + 5] =
+        ir::round_to(DType::kBF16, 1000 * outliers.x[i * outliers.k + 5]);
   EXPECT_TRUE(judge(outliers, DType::kBF16, {to(DType::kBF16), to(DType::kBF16)}).pass);
   EXPECT_FALSE(judge(outliers, DType::kBF16, {to(DType::kBF16), to(DType::kBF16), 32}).pass);
 }

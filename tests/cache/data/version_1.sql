@@ -95,9 +95,9 @@ CREATE TABLE evidence (
   seconds REAL,
   created TEXT NOT NULL
 ) STRICT;
-INSERT INTO evidence VALUES(1,1,NULL,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','random','pass','random says pass','{}','',0.0,'2026-11-30T19:17:39.065Z');
-INSERT INTO evidence VALUES(2,1,NULL,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','z3','proved','z3 says proved','{}','',0.0,'2026-11-30T19:17:39.065Z');
-INSERT INTO evidence VALUES(3,1,1,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','numeric','pass','numeric says pass','{}','',0.0,'2026-11-30T19:17:39.065Z');
+INSERT INTO evidence VALUES(1,1,NULL,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','random','pass','random says pass','{}','',0.0,'2026-11-30T19:32:51.174Z');
+INSERT INTO evidence VALUES(2,1,NULL,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','z3','proved','z3 says proved','{}','',0.0,'2026-11-30T19:32:51.174Z');
+INSERT INTO evidence VALUES(3,1,1,'df86636aa1ec256e3d973567f50e27c42322ee9ba5d524362ce40adccf9d0a85','numeric','pass','numeric says pass','{}','',0.0,'2026-11-30T19:32:51.174Z');
 CREATE TABLE session (
   id INTEGER PRIMARY KEY,
   workload INTEGER NOT NULL REFERENCES workload,
@@ -110,7 +110,7 @@ CREATE TABLE session (
   started TEXT NOT NULL,
   ended TEXT NOT NULL
 ) STRICT;
-INSERT INTO session VALUES(1,1,1,'',1,'','',NULL,'2026-11-30T19:17:39.065Z','');
+INSERT INTO session VALUES(1,1,1,'',1,'','',NULL,'2026-11-30T19:32:51.174Z','');
 CREATE TABLE measurement (
   id INTEGER PRIMARY KEY,
   plan INTEGER NOT NULL REFERENCES plan,
@@ -141,7 +141,7 @@ CREATE INDEX measurement_by_environment ON measurement (environment);
 CREATE VIEW newest AS
   SELECT m.* FROM plan p JOIN measurement m ON m.id = (
     SELECT x.id FROM measurement x WHERE x.plan = p.id
-    ORDER BY x.kind = 'measured' DESC, x.created DESC, x.id DESC LIMIT 1);
+    ORDER BY x.kind DESC, x.created DESC, x.id DESC LIMIT 1);
 CREATE VIEW usable AS
   SELECT p.id AS plan FROM plan p JOIN workload w ON w.id = p.workload
   WHERE p.text <> ''
