@@ -20,8 +20,8 @@ using Bytes = std::vector<std::byte>;
 using nlohmann::json;
 
 constexpr std::size_t kOneHotLimit = 512;
-constexpr double kOneHotWork = 2e11;      // multiplications of all one-hot launches on a GPU
-constexpr double kOneHotWorkHost = 5e9;   // and on the host
+constexpr double kOneHotWork = 2e11;     // multiplications of all one-hot launches on a GPU
+constexpr double kOneHotWorkHost = 5e9;  // and on the host
 
 // A candidate's result is wrong; the message says where.
 class Wrong : public std::runtime_error {
@@ -34,9 +34,13 @@ double number(double v) { return std::isfinite(v) ? v : 1e300; }  // JSON has no
 class Acceptance {
  public:
   Acceptance(runtime::Device& device, Expectations& expected, const Candidate& candidate)
-      : device_(device), expected_(expected), plan_(candidate.plan), executable_(device.load(candidate.plan, candidate.cubins)) {
+      : device_(device),
+        expected_(expected),
+        plan_(candidate.plan),
+        executable_(device.load(candidate.plan, candidate.cubins)) {
     const ir::Signature& s = signature();
-    if (plan_.input_count != static_cast<int>(s.inputs.size()) || plan_.output_count != static_cast<int>(s.outputs.size()))
+    if (plan_.input_count != static_cast<int>(s.inputs.size()) ||
+        plan_.output_count != static_cast<int>(s.outputs.size()))
       throw UserError("the plan has other inputs or outputs than the workload's program");
   }
 
@@ -60,14 +64,22 @@ class Acceptance {
     for (Family f : families())
       if (hostile_weights(f)) check_family(f, tuned);
     inputs_unchanged();
-    figures["reference_rows"] = expected_.row_dim() < 0 ? "all" : fmt::format("at most {} of a family", expected_.row_limit());
+    figures["reference_rows"] = expected_.row_dim() < 0
+                                    ? "all"
+                                    : fmt::format("at most {} of a family", expected_.row_limit());
   }
 
  private:
   const ir::Signature& signature() const { return expected_.workload().program.signature; }
-  ir::DType input_type(std::size_t i) const { return ir::bind(signature().inputs[i].dtype, plan_.dtype); }
-  ir::DType output_type(std::size_t o) const { return ir::bind(signature().outputs[o].dtype, plan_.dtype); }
-  std::int64_t tuned_m() const { return plan_.dynamic_dim < 0 ? 1 : plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)]; }
+  ir::DType input_type(std::size_t i) const {
+    return ir::bind(signature().inputs[i].dtype, plan_.dtype);
+  }
+  ir::DType output_type(std::size_t o) const {
+    return ir::bind(signature().outputs[o].dtype, plan_.dtype);
+  }
+  std::int64_t tuned_m() const {
+    return plan_.dynamic_dim < 0 ? 1 : plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)];
+  }
 
   // Uploads the parameters and runs the prepare step.
   void bind(bool hostile) {
@@ -93,7 +105,8 @@ class Acceptance {
     in.resize(activations.size());
     out.resize(signature().outputs.size());
     auto ensure = [this](std::unique_ptr<GuardedBuffer>& buffer, std::size_t bytes) {
-      if (!buffer || buffer->size() != bytes) buffer = std::make_unique<GuardedBuffer>(device_, bytes);
+      if (!buffer || buffer->size() != bytes)
+        buffer = std::make_unique<GuardedBuffer>(device_, bytes);
     };
     std::vector<Bytes> sent(activations.size());
     std::vector<const void*> inputs;
@@ -108,7 +121,8 @@ class Acceptance {
     }
     const ir::Extents extents = expected_.extents_at(m);
     for (std::size_t o = 0; o < out.size(); ++o) {
-      std::size_t count = static_cast<std::size_t>(ir::element_count(signature().output_axes[o], extents));
+      std::size_t count =
+          static_cast<std::size_t>(ir::element_count(signature().output_axes[o], extents));
       ensure(out[o], count * ir::size_of(output_type(o)));
       outputs.push_back(out[o]->data());
     }
@@ -122,13 +136,15 @@ class Acceptance {
         if (repeat == 0)
           first.push_back(std::move(bytes));
         else if (bytes != first[o])
-          throw Wrong(fmt::format("output {} differs between two launches on the same inputs", signature().outputs[o].name));
+          throw Wrong(fmt::format("output {} differs between two launches on the same inputs",
+                                  signature().outputs[o].name));
       }
     }
     for (std::size_t i = 0; i < in.size(); ++i) {
       if (!in[i]) continue;
       check_guard(*in[i], signature().inputs[i].name);
-      if (in[i]->download() != sent[i]) throw Wrong("input " + signature().inputs[i].name + " was overwritten");
+      if (in[i]->download() != sent[i])
+        throw Wrong("input " + signature().inputs[i].name + " was overwritten");
     }
     for (std::size_t o = 0; o < out.size(); ++o) check_guard(*out[o], signature().outputs[o].name);
     return first;
@@ -137,14 +153,16 @@ class Acceptance {
   static void check_guard(const GuardedBuffer& buffer, const std::string& tensor) {
     std::int64_t where = 0;
     if (!buffer.intact(&where))
-      throw Wrong(fmt::format("a stray write at byte {} of tensor {}, which has {} bytes", where, tensor, buffer.size()));
+      throw Wrong(fmt::format("a stray write at byte {} of tensor {}, which has {} bytes", where,
+                              tensor, buffer.size()));
   }
 
   void inputs_unchanged() {
     for (std::size_t i = 0; i < parameters_.size(); ++i) {
       if (!parameters_[i]) continue;
       check_guard(*parameters_[i], signature().inputs[i].name);
-      if (parameters_[i]->download() != parameter_bytes_[i]) throw Wrong("parameter " + signature().inputs[i].name + " was overwritten");
+      if (parameters_[i]->download() != parameter_bytes_[i])
+        throw Wrong("parameter " + signature().inputs[i].name + " was overwritten");
     }
   }
 
@@ -154,43 +172,58 @@ class Acceptance {
   }
 
   // Compares the checked rows with float64, and the class of all others.
-  void compare(const std::string& label, const std::vector<Bytes>& got, const Expectation& e, std::int64_t m) {
+  void compare(const std::string& label, const std::vector<Bytes>& got, const Expectation& e,
+               std::int64_t m) {
     for (std::size_t o = 0; o < got.size(); ++o) {
       const Expectation::Output& want = e.outputs[o];
       const std::int64_t row_size = want.columns * want.rows_per_row;
       std::vector<float> y;
       for (std::int64_t r : e.rows) {
-        std::vector<float> row = from_bytes(got[o], output_type(o), static_cast<std::size_t>(r * row_size), static_cast<std::size_t>(row_size));
+        std::vector<float> row =
+            from_bytes(got[o], output_type(o), static_cast<std::size_t>(r * row_size),
+                       static_cast<std::size_t>(row_size));
         y.insert(y.end(), row.begin(), row.end());
       }
       const std::int64_t compared = static_cast<std::int64_t>(e.rows.size()) * want.rows_per_row;
-      verifier::NumericReport report = verifier::compare(y, want.exact, compared, want.columns, want.bound);
-      figures_->at("families").push_back({{"family", label},
-                                          {"output", signature().outputs[o].name},
-                                          {"m", m},
-                                          {"rows_checked", e.rows.size()},
-                                          {"rows", expected_.rows_at(m)},
-                                          {"e_reference", number(want.reference_error)},
-                                          {"bound", number(want.bound)},
-                                          {"worst_row", number(report.worst_row)},
-                                          {"worst_element", number(report.worst_element)}});
+      verifier::NumericReport report =
+          verifier::compare(y, want.exact, compared, want.columns, want.bound);
+      figures_->at("families")
+          .push_back({{"family", label},
+                      {"output", signature().outputs[o].name},
+                      {"m", m},
+                      {"rows_checked", e.rows.size()},
+                      {"rows", expected_.rows_at(m)},
+                      {"e_reference", number(want.reference_error)},
+                      {"bound", number(want.bound)},
+                      {"worst_row", number(report.worst_row)},
+                      {"worst_element", number(report.worst_element)}});
       if (!report.pass) {
-        std::int64_t row = report.row < 0 ? -1 : e.rows[static_cast<std::size_t>(report.row / want.rows_per_row)];
-        counterexample_ = {{"family", label}, {"m", m}, {"output", signature().outputs[o].name}, {"row", row}, {"column", report.column}};
-        throw Wrong(fmt::format("{} (m={}): output {}, checked row {}: {}", label, m, signature().outputs[o].name, row, report.reason));
+        std::int64_t row =
+            report.row < 0 ? -1 : e.rows[static_cast<std::size_t>(report.row / want.rows_per_row)];
+        counterexample_ = {{"family", label},
+                           {"m", m},
+                           {"output", signature().outputs[o].name},
+                           {"row", row},
+                           {"column", report.column}};
+        throw Wrong(fmt::format("{} (m={}): output {}, checked row {}: {}", label, m,
+                                signature().outputs[o].name, row, report.reason));
       }
       check_classes(label, got[o], output_type(o), e, row_size);
     }
   }
 
   // Rows that are not compared must at least have been written, with finite values.
-  void check_classes(const std::string& label, const Bytes& got, ir::DType type, const Expectation& e, std::int64_t row_size) {
+  void check_classes(const std::string& label, const Bytes& got, ir::DType type,
+                     const Expectation& e, std::int64_t row_size) {
     for (std::size_t r = 0; r < e.finite.size() && e.rows.size() < e.finite.size(); ++r) {
       if (!e.finite[r]) continue;
-      std::int64_t at = find_nonfinite(got, type, r * static_cast<std::size_t>(row_size), static_cast<std::size_t>(row_size));
+      std::int64_t at = find_nonfinite(got, type, r * static_cast<std::size_t>(row_size),
+                                       static_cast<std::size_t>(row_size));
       if (at >= 0) {
         counterexample_ = {{"family", label}, {"row", r}, {"column", at % row_size}};
-        throw Wrong(fmt::format("{}: row {}, column {} was not written, or is not finite although its inputs are", label, r, at % row_size));
+        throw Wrong(fmt::format(
+            "{}: row {}, column {} was not written, or is not finite although its inputs are",
+            label, r, at % row_size));
       }
     }
   }
@@ -200,20 +233,27 @@ class Acceptance {
       (*figures_)["one_hot"] = "left out: rows of the program are not independent";
       return;
     }
-    const double work = std::max(1.0, row_cost(expected_.workload(), static_cast<ir::DimId>(expected_.row_dim()))) * 2;
-    const double limit = (device_.info().device_class == "host" ? kOneHotWorkHost : kOneHotWork) / work;
+    const double work =
+        std::max(1.0, row_cost(expected_.workload(), static_cast<ir::DimId>(expected_.row_dim()))) *
+        2;
+    const double limit =
+        (device_.info().device_class == "host" ? kOneHotWorkHost : kOneHotWork) / work;
     std::int64_t rows = 0;
     json done = json::array();
     for (std::size_t i = 0; i < signature().inputs.size(); ++i) {
       const ir::ProgramInput& in = signature().inputs[i];
       if (in.role != ir::Role::kActivation || in.axes.size() != 2) continue;
       const std::int64_t extent = plan_.extents[in.axes[1].dim];
-      const std::size_t count = std::max<std::size_t>(static_cast<std::size_t>(std::clamp<double>(limit, 1, kOneHotLimit)), 8);
-      std::vector<std::int64_t> positions = one_hot_positions(extent, tile_steps(plan_, extent), count);
+      const std::size_t count = std::max<std::size_t>(
+          static_cast<std::size_t>(std::clamp<double>(limit, 1, kOneHotLimit)), 8);
+      std::vector<std::int64_t> positions =
+          one_hot_positions(extent, tile_steps(plan_, extent), count);
       for (std::size_t first = 0; first < positions.size(); first += static_cast<std::size_t>(m)) {
         std::size_t last = std::min(positions.size(), first + static_cast<std::size_t>(m));
-        std::vector<std::int64_t> batch(positions.begin() + static_cast<std::ptrdiff_t>(first), positions.begin() + static_cast<std::ptrdiff_t>(last));
-        std::vector<Bytes> got = launch(make_one_hot(expected_.workload(), expected_.extents_at(m), i, batch), m);
+        std::vector<std::int64_t> batch(positions.begin() + static_cast<std::ptrdiff_t>(first),
+                                        positions.begin() + static_cast<std::ptrdiff_t>(last));
+        std::vector<Bytes> got =
+            launch(make_one_hot(expected_.workload(), expected_.extents_at(m), i, batch), m);
         Expectation e = slice(expected_.one_hot(i, positions), first, batch.size(), m);
         quietly([&] { compare("one_hot", got, e, m); });
         rows += static_cast<std::int64_t>(batch.size());
@@ -232,12 +272,17 @@ class Acceptance {
     json& all = figures_->at("families");
     for (std::size_t i = before; i < all.size(); ++i) {
       worst_row_ = std::max(worst_row_, all[i]["worst_row"].get<double>());
-      worst_ratio_ = std::max(worst_ratio_, all[i]["worst_row"].get<double>() / all[i]["bound"].get<double>());
+      worst_ratio_ =
+          std::max(worst_ratio_, all[i]["worst_row"].get<double>() / all[i]["bound"].get<double>());
     }
     while (all.size() > before) all.erase(all.size() - 1);
   }
   void merge_one_hot(std::int64_t rows) {
-    figures_->at("families").push_back({{"family", "one_hot"}, {"rows_checked", rows}, {"worst_row", number(worst_row_)}, {"worst_row_over_bound", number(worst_ratio_)}});
+    figures_->at("families")
+        .push_back({{"family", "one_hot"},
+                    {"rows_checked", rows},
+                    {"worst_row", number(worst_row_)},
+                    {"worst_row_over_bound", number(worst_ratio_)}});
   }
 
   // Other numbers of rows than the tuned one, where the plan allows them.
@@ -245,7 +290,8 @@ class Acceptance {
     json tried = json::array();
     if (plan_.dynamic_dim >= 0) {
       std::vector<std::int64_t> ms;
-      for (std::int64_t m : {plan_.m_min, tuned - 1, tuned + 1, std::min(plan_.m_max, 2 * tuned + 3)}) {
+      for (std::int64_t m :
+           {plan_.m_min, tuned - 1, tuned + 1, std::min(plan_.m_max, 2 * tuned + 3)}) {
         bool allowed = m >= 1 && m >= plan_.m_min && m <= plan_.m_max && m != tuned;
         if (allowed && std::find(ms.begin(), ms.end(), m) == ms.end()) ms.push_back(m);
       }
@@ -280,7 +326,8 @@ std::vector<std::int64_t> tile_steps(const ir::LaunchPlan& plan, std::int64_t ex
     for (const ir::KernelSchedule& kernel : ir::parse_schedule(plan.schedule).kernels)
       for (const auto& [name, value] : kernel.params) {
         if (name.rfind("tile", 0) == 0 && value > 1) steps.push_back(value);
-        bool split = name.rfind("split", 0) == 0 || name == "cluster" || name.rfind("cluster_k", 0) == 0;
+        bool split =
+            name.rfind("split", 0) == 0 || name == "cluster" || name.rfind("cluster_k", 0) == 0;
         if (split && value > 1) steps.push_back((extent + value - 1) / value);
       }
   } catch (const UserError&) {
@@ -292,7 +339,8 @@ std::vector<std::int64_t> tile_steps(const ir::LaunchPlan& plan, std::int64_t ex
   return steps;
 }
 
-verifier::Evidence accept(runtime::Device& device, Expectations& expected, const Candidate& candidate, std::uint64_t seed) {
+verifier::Evidence accept(runtime::Device& device, Expectations& expected,
+                          const Candidate& candidate, std::uint64_t seed) {
   verifier::Evidence evidence;
   evidence.method = "numeric";
   json figures = {{"seed", seed}, {"device", device.info().id}};
@@ -305,7 +353,8 @@ verifier::Evidence accept(runtime::Device& device, Expectations& expected, const
   } catch (const Wrong& wrong) {
     evidence.verdict = verifier::Verdict::kRefuted;
     evidence.reason = wrong.what();
-    if (!acceptance->counterexample().is_null()) evidence.counterexample = acceptance->counterexample().dump();
+    if (!acceptance->counterexample().is_null())
+      evidence.counterexample = acceptance->counterexample().dump();
   } catch (const DeviceError& error) {
     evidence.verdict = verifier::Verdict::kUnknown;
     evidence.reason = std::string("launch_error: ") + error.what();
@@ -314,7 +363,8 @@ verifier::Evidence accept(runtime::Device& device, Expectations& expected, const
     evidence.reason = error.what();
   }
   evidence.figures = figures.dump();
-  evidence.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  evidence.seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return evidence;
 }
 

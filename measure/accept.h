@@ -14,8 +14,8 @@ namespace tenon::measure {
 // poisoned first, every buffer of the caller lies between guard zones, every launch is repeated
 // and must give the same bits, and where m is dynamic other numbers of rows are tried too.
 // Never throws for a candidate's failure: the verdict says what happened.
-verifier::Evidence accept(runtime::Device& device, Expectations& expected, const Candidate& candidate,
-                          std::uint64_t seed);
+verifier::Evidence accept(runtime::Device& device, Expectations& expected,
+                          const Candidate& candidate, std::uint64_t seed);
 
 // Sizes of tiles and shares that the plan's schedule names, along a reduced dim of `extent`
 // elements: where one-hot rows should sit.

@@ -21,27 +21,34 @@ constexpr std::uint64_t kSeed = 1;
 double prepared_bytes(const ir::LaunchPlan& plan) {
   double bytes = 0;
   for (const ir::Buffer& b : plan.buffers)
-    if (b.role == ir::BufferRole::kPrepared) bytes += static_cast<double>(b.elements.evaluate(plan.extents.data())) * static_cast<double>(ir::size_of(b.dtype));
+    if (b.role == ir::BufferRole::kPrepared)
+      bytes += static_cast<double>(b.elements.evaluate(plan.extents.data())) *
+               static_cast<double>(ir::size_of(b.dtype));
   return bytes;
 }
 
 // Whether calls of some candidate read input `i` itself (rather than what prepare made of it).
 bool read_by_calls(const std::vector<Candidate>& candidates, std::size_t i) {
-  return std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& c) { return i < c.plan.buffers.size() && c.plan.buffers[i].in_main; });
+  return std::any_of(candidates.begin(), candidates.end(), [&](const Candidate& c) {
+    return i < c.plan.buffers.size() && c.plan.buffers[i].in_main;
+  });
 }
 
 }  // namespace
 
-double now_s() { return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count(); }
+double now_s() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 
-Rotation::Rotation(runtime::Device& device, const ir::Workload& workload, const std::vector<Candidate>& candidates, double cold_bytes,
-                   double memory_limit)
+Rotation::Rotation(runtime::Device& device, const ir::Workload& workload,
+                   const std::vector<Candidate>& candidates, double cold_bytes, double memory_limit)
     : device_(device), workload_(workload) {
   const ir::Signature& s = workload.program.signature;
   for (std::size_t d = 0; d < s.dims.size(); ++d)
     if (s.dims[d] == "m") m_ = workload.extents[d];
   std::vector<Tensor> parameters = make_parameters(workload, false, kSeed);
-  std::vector<Tensor> activations = make_activations(workload, workload.extents, Family::kNormal, kSeed);
+  std::vector<Tensor> activations =
+      make_activations(workload, workload.extents, Family::kNormal, kSeed);
 
   std::vector<std::vector<std::byte>> bytes;
   std::vector<bool> rotates;
@@ -54,7 +61,9 @@ Rotation::Rotation(runtime::Device& device, const ir::Workload& workload, const 
     if (rotates.back()) shared += static_cast<double>(bytes.back().size());
   }
   for (std::size_t o = 0; o < s.outputs.size(); ++o) {
-    output_bytes_.push_back(static_cast<std::size_t>(ir::element_count(s.output_axes[o], workload.extents)) * ir::size_of(ir::bind(s.outputs[o].dtype, workload.dtype)));
+    output_bytes_.push_back(
+        static_cast<std::size_t>(ir::element_count(s.output_axes[o], workload.extents)) *
+        ir::size_of(ir::bind(s.outputs[o].dtype, workload.dtype)));
     set_bytes_ += static_cast<double>(output_bytes_.back());
     shared += static_cast<double>(output_bytes_.back());
   }
@@ -119,12 +128,16 @@ bool Rotation::written(int sets, std::string* what) {
       const ir::DType type = ir::bind(s.outputs[o].dtype, workload_.dtype);
       std::int64_t at = find_nonfinite(bytes, type, 0, bytes.size() / ir::size_of(type));
       if (at < 0) continue;
-      if (what) *what = fmt::format("element {} of output {} was not written, or is not finite", at, s.outputs[o].name);
+      if (what)
+        *what = fmt::format("element {} of output {} was not written, or is not finite", at,
+                            s.outputs[o].name);
       return false;
     }
   return true;
 }
 
-std::string Rotation::text() const { return fmt::format("{} set{} of {:.1f} MB", sets_, sets_ == 1 ? "" : "s", set_bytes_ / 1e6); }
+std::string Rotation::text() const {
+  return fmt::format("{} set{} of {:.1f} MB", sets_, sets_ == 1 ? "" : "s", set_bytes_ / 1e6);
+}
 
 }  // namespace tenon::measure

@@ -24,15 +24,17 @@ struct Contender {
     timing.status = status;
     timing.reason = reason;
   }
-  runtime::Executable& binding(int set) { return *bindings[bindings.size() == 1 ? 0 : static_cast<std::size_t>(set)]; }
+  runtime::Executable& binding(int set) {
+    return *bindings[bindings.size() == 1 ? 0 : static_cast<std::size_t>(set)];
+  }
 };
 
 // Inputs, weights and outputs of every set. All hold the same random data: caches go by address.
 class Rotation {
  public:
   // As many sets as it takes to exceed `cold_bytes`, within `memory_limit` for all contenders.
-  Rotation(runtime::Device& device, const ir::Workload& workload, const std::vector<Candidate>& candidates, double cold_bytes,
-           double memory_limit);
+  Rotation(runtime::Device& device, const ir::Workload& workload,
+           const std::vector<Candidate>& candidates, double cold_bytes, double memory_limit);
 
   int sets() const { return sets_; }
   double bytes_per_set() const { return set_bytes_; }  // touched by a call, at most

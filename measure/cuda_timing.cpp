@@ -75,7 +75,8 @@ class ReplayGraph {
   template <class F>
   void capture(CUstream stream, const F& body) {
     destroy();
-    driver_.check(driver_.stream_begin_capture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL), "capturing a graph");
+    driver_.check(driver_.stream_begin_capture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL),
+                  "capturing a graph");
     CUgraph graph = nullptr;
     try {
       body();
@@ -90,7 +91,9 @@ class ReplayGraph {
     driver_.check(result, "instantiating a graph");
     driver_.check(driver_.graph_upload(exec_, stream), "uploading a graph");
   }
-  void launch(CUstream stream) const { driver_.check(driver_.graph_launch(exec_, stream), "replaying a graph"); }
+  void launch(CUstream stream) const {
+    driver_.check(driver_.graph_launch(exec_, stream), "replaying a graph");
+  }
 
  private:
   void destroy() {
@@ -103,22 +106,35 @@ class ReplayGraph {
 
 class CudaTimer {
  public:
-  CudaTimer(runtime::Device& device, Rotation& rotation, std::vector<Contender>& contenders, const Protocol& protocol)
-      : context_(cuda::context_of(device)), driver_(context_->driver()), scope_(*context_), device_(device), rotation_(rotation),
-        contenders_(contenders), protocol_(protocol), stream_(driver_) {}
+  CudaTimer(runtime::Device& device, Rotation& rotation, std::vector<Contender>& contenders,
+            const Protocol& protocol)
+      : context_(cuda::context_of(device)),
+        driver_(context_->driver()),
+        scope_(*context_),
+        device_(device),
+        rotation_(rotation),
+        contenders_(contenders),
+        protocol_(protocol),
+        stream_(driver_) {}
 
   bool run() {
-    for (std::size_t i = 0; i < contenders_.size(); ++i) graphs_.push_back(std::make_unique<ReplayGraph>(driver_));
     for (std::size_t i = 0; i < contenders_.size(); ++i)
-      if (!guarded(contenders_[i], [&] { return prepare(contenders_[i], *graphs_[i]); })) return false;
+      graphs_.push_back(std::make_unique<ReplayGraph>(driver_));
+    for (std::size_t i = 0; i < contenders_.size(); ++i)
+      if (!guarded(contenders_[i], [&] { return prepare(contenders_[i], *graphs_[i]); }))
+        return false;
     const int samples = std::max(1, protocol_.samples);
     for (int sample = 0; sample < samples; ++sample)
       for (std::size_t i = 0; i < contenders_.size(); ++i)
-        if (!guarded(contenders_[i], [&] { return measure(contenders_[i], *graphs_[i]); })) return false;
+        if (!guarded(contenders_[i], [&] { return measure(contenders_[i], *graphs_[i]); }))
+          return false;
     for (Contender& c : contenders_) {
-      c.timing.protocol = fmt::format("cuda graph, {} launch: {} samples of {} calls, {} interleaved, rotating over {}, {}",
-                                      protocol_.dependent_launch ? "dependent" : "plain", samples, c.calls, contenders_.size(), rotation_.text(),
-                                      c.estimate_us > kLongCallUs ? "burst (30 ms idle, one replay, one timed)" : "one replay, one timed");
+      c.timing.protocol = fmt::format(
+          "cuda graph, {} launch: {} samples of {} calls, {} interleaved, rotating over {}, {}",
+          protocol_.dependent_launch ? "dependent" : "plain", samples, c.calls, contenders_.size(),
+          rotation_.text(),
+          c.estimate_us > kLongCallUs ? "burst (30 ms idle, one replay, one timed)"
+                                      : "one replay, one timed");
       c.timing.median_us = median(c.timing.samples_us);
       c.timing.spread_us = spread(c.timing.samples_us);
     }
@@ -134,7 +150,9 @@ class CudaTimer {
       if (step()) return true;
       c.fail(Status::kTimeout, fmt::format("no end within {:.3g} s", protocol_.hang_limit_s));
       for (Contender& other : contenders_)
-        if (other.ok()) other.fail(Status::kLaunchError, "not measured: another candidate did not end and the device is lost");
+        if (other.ok())
+          other.fail(Status::kLaunchError,
+                     "not measured: another candidate did not end and the device is lost");
       return false;
     } catch (const DeviceError& error) {
       c.fail(Status::kLaunchError, error.what());
@@ -146,7 +164,8 @@ class CudaTimer {
 
   void call(Contender& c, int i, bool dependent) {
     const int set = i % rotation_.sets();
-    c.binding(set).launch(rotation_.inputs(set), rotation_.outputs(set), rotation_.m(), stream_.get(), dependent);
+    c.binding(set).launch(rotation_.inputs(set), rotation_.outputs(set), rotation_.m(),
+                          stream_.get(), dependent);
   }
 
   bool prepare(Contender& c, ReplayGraph& graph) {
@@ -171,7 +190,9 @@ class CudaTimer {
     double us = 0;
     if (!replay(c, graph, us)) return false;
     c.estimate_us = us;
-    const double least = protocol_.min_sample_us > 0 ? protocol_.min_sample_us : us > kLongCallUs ? kBurstUs : kShortSampleUs;
+    const double least = protocol_.min_sample_us > 0 ? protocol_.min_sample_us
+                         : us > kLongCallUs          ? kBurstUs
+                                                     : kShortSampleUs;
     const int rounds = static_cast<int>(std::ceil(least / std::max(0.1, us * rotation_.sets())));
     const int calls = std::min(kMostCalls, std::max(1, rounds) * rotation_.sets());
     if (calls != rotation_.sets()) capture(c, graph, calls);
@@ -217,7 +238,8 @@ class CudaTimer {
 
 }  // namespace
 
-bool time_on_cuda(runtime::Device& device, Rotation& rotation, std::vector<Contender>& contenders, const Protocol& protocol) {
+bool time_on_cuda(runtime::Device& device, Rotation& rotation, std::vector<Contender>& contenders,
+                  const Protocol& protocol) {
   auto timer = std::make_unique<CudaTimer>(device, rotation, contenders, protocol);
   if (timer->run()) return true;
   timer.release();  // freeing a stream would wait for the kernel that does not end

@@ -10,20 +10,25 @@ namespace tenon::measure {
 
 namespace {
 
-constexpr double kCostLimit = 1e9;           // multiplications of the reference, by family
-constexpr std::int64_t kFewestRows = 16;     // checked at any cost
+constexpr double kCostLimit = 1e9;        // multiplications of the reference, by family
+constexpr std::int64_t kFewestRows = 16;  // checked at any cost
 constexpr std::int64_t kFewColumns = 64;
 
-std::vector<const Tensor*> merge(const ir::Workload& workload, const std::vector<Tensor>& activations, const std::vector<Tensor>& parameters) {
+std::vector<const Tensor*> merge(const ir::Workload& workload,
+                                 const std::vector<Tensor>& activations,
+                                 const std::vector<Tensor>& parameters) {
   std::vector<const Tensor*> inputs;
   for (std::size_t i = 0; i < activations.size(); ++i)
-    inputs.push_back(workload.program.signature.inputs[i].role == ir::Role::kActivation ? &activations[i] : &parameters[i]);
+    inputs.push_back(workload.program.signature.inputs[i].role == ir::Role::kActivation
+                         ? &activations[i]
+                         : &parameters[i]);
   return inputs;
 }
 
 }  // namespace
 
-Expectations::Expectations(const ir::Workload& workload, std::uint64_t seed) : workload_(workload), seed_(seed) {
+Expectations::Expectations(const ir::Workload& workload, std::uint64_t seed)
+    : workload_(workload), seed_(seed) {
   const auto& dims = workload_.program.signature.dims;
   auto m = std::find(dims.begin(), dims.end(), "m");
   if (m == dims.end()) return;
@@ -59,12 +64,14 @@ const Expectation& Expectations::family(Family family, std::int64_t m) {
   auto it = families_.find(key);
   if (it == families_.end()) {
     double extra = row_dim_ < 0 ? 0 : extra_error(family);
-    it = families_.emplace(key, make(activations(family, m), hostile_weights(family), m, extra)).first;
+    it = families_.emplace(key, make(activations(family, m), hostile_weights(family), m, extra))
+             .first;
   }
   return it->second;
 }
 
-const Expectation& Expectations::one_hot(std::size_t which, const std::vector<std::int64_t>& positions) {
+const Expectation& Expectations::one_hot(std::size_t which,
+                                         const std::vector<std::int64_t>& positions) {
   TENON_CHECK(row_dim_ >= 0, "one-hot rows need a program whose rows are independent");
   if (one_hot_positions_ != positions || one_hot_which_ != which) {
     const std::int64_t m = static_cast<std::int64_t>(positions.size());
@@ -93,17 +100,20 @@ double Expectations::extra_error(Family family) {
   auto it = extra_errors_.find(family);
   if (it != extra_errors_.end()) return it->second;
   std::int64_t narrowest = kFewColumns;
-  for (const ir::Axes& axes : workload_.program.signature.output_axes) narrowest = std::min(narrowest, workload_.extents[axes.back().dim]);
+  for (const ir::Axes& axes : workload_.program.signature.output_axes)
+    narrowest = std::min(narrowest, workload_.extents[axes.back().dim]);
   double worst = 0;
   if (narrowest < kFewColumns) {
     const std::int64_t rows = std::clamp<std::int64_t>(256 / narrowest, kFewestRows, kFewColumns);
-    Expectation e = make(make_activations(workload_, extents_at(rows), family, seed_ + 1), hostile_weights(family), rows, 0);
+    Expectation e = make(make_activations(workload_, extents_at(rows), family, seed_ + 1),
+                         hostile_weights(family), rows, 0);
     for (const auto& o : e.outputs) worst = std::max(worst, o.reference_error);
   }
   return extra_errors_[family] = worst;
 }
 
-std::vector<std::int64_t> Expectations::choose_rows(const std::vector<bool>& finite, std::int64_t m) const {
+std::vector<std::int64_t> Expectations::choose_rows(const std::vector<bool>& finite,
+                                                    std::int64_t m) const {
   const std::int64_t limit = row_limit();
   std::vector<std::int64_t> rows;
   if (m <= limit) {
@@ -130,7 +140,8 @@ std::vector<std::int64_t> Expectations::choose_rows(const std::vector<bool>& fin
   return rows;
 }
 
-Expectation Expectations::make(const std::vector<Tensor>& activations, bool hostile, std::int64_t m, double least_error, bool all_rows) {
+Expectation Expectations::make(const std::vector<Tensor>& activations, bool hostile, std::int64_t m,
+                               double least_error, bool all_rows) {
   const ir::Signature& signature = workload_.program.signature;
   Expectation e;
   const std::int64_t rows = rows_at(m);
@@ -150,7 +161,8 @@ Expectation Expectations::make(const std::vector<Tensor>& activations, bool host
     e.rows = choose_rows(e.finite, all_rows ? 0 : m);
     for (std::int64_t r = 0; all_rows && r < m; ++r) e.rows.push_back(r);
     std::vector<Tensor> some;
-    for (const Tensor& t : activations) some.push_back(t.data.empty() ? t : gather_rows(t, dim, e.rows));
+    for (const Tensor& t : activations)
+      some.push_back(t.data.empty() ? t : gather_rows(t, dim, e.rows));
     extents[dim] = static_cast<std::int64_t>(e.rows.size());
     std::vector<const Tensor*> inputs = merge(workload_, some, parameters(hostile));
     exact = evaluate_exact(workload_, extents, inputs);
@@ -166,10 +178,13 @@ Expectation Expectations::make(const std::vector<Tensor>& activations, bool host
     const ir::Axes& axes = signature.output_axes[o];
     out.columns = axes.empty() ? 1 : extents[axes.back().dim];
     if (row_dim_ >= 0 && axes.size() == 1) out.columns = 1;
-    const std::int64_t compared = static_cast<std::int64_t>(exact[o].size()) / std::max<std::int64_t>(1, out.columns);
+    const std::int64_t compared =
+        static_cast<std::int64_t>(exact[o].size()) / std::max<std::int64_t>(1, out.columns);
     out.rows_per_row = compared / static_cast<std::int64_t>(e.rows.size());
-    out.reference_error = std::max(least_error, verifier::relative_row_error(rounded[o], exact[o], compared, out.columns));
-    out.bound = verifier::row_bound(out.reference_error, ir::bind(signature.outputs[o].dtype, workload_.dtype));
+    out.reference_error = std::max(
+        least_error, verifier::relative_row_error(rounded[o], exact[o], compared, out.columns));
+    out.bound = verifier::row_bound(out.reference_error,
+                                    ir::bind(signature.outputs[o].dtype, workload_.dtype));
     out.exact = std::move(exact[o]);
     e.outputs.push_back(std::move(out));
   }

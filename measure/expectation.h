@@ -16,18 +16,19 @@ namespace tenon::measure {
 // One set of inputs and what is expected of it.
 struct Expectation {
   struct Output {
-    std::int64_t columns = 1;         // of the comparison: the last axis
-    std::int64_t rows_per_row = 1;    // rows of the comparison for one row of the program
-    std::vector<double> exact;        // the checked rows
-    double reference_error = 0;       // e(reference)
-    double bound = 0;                 // B
+    std::int64_t columns = 1;       // of the comparison: the last axis
+    std::int64_t rows_per_row = 1;  // rows of the comparison for one row of the program
+    std::vector<double> exact;      // the checked rows
+    double reference_error = 0;     // e(reference)
+    double bound = 0;               // B
   };
-  std::vector<std::int64_t> rows;     // checked, ascending
-  std::vector<bool> finite;           // by row of the program: inputs of this row are finite
+  std::vector<std::int64_t> rows;  // checked, ascending
+  std::vector<bool> finite;        // by row of the program: inputs of this row are finite
   std::vector<Output> outputs;
 };
 
-// Rows [first, first + count) of an expectation, renumbered from 0, as part of a launch of `m` rows.
+// Rows [first, first + count) of an expectation, renumbered from 0, as part of a launch of `m`
+// rows.
 Expectation slice(const Expectation& all, std::size_t first, std::size_t count, std::int64_t m);
 
 class Expectations {
@@ -35,7 +36,7 @@ class Expectations {
   Expectations(const ir::Workload& workload, std::uint64_t seed);
 
   const ir::Workload& workload() const { return workload_; }
-  int row_dim() const { return row_dim_; }         // "m", or -1: the program mixes rows, all are checked
+  int row_dim() const { return row_dim_; }  // "m", or -1: the program mixes rows, all are checked
   std::int64_t rows_at(std::int64_t m) const { return row_dim_ < 0 ? 1 : m; }
   ir::Extents extents_at(std::int64_t m) const;
 
@@ -50,7 +51,8 @@ class Expectations {
   std::int64_t row_limit() const;
 
  private:
-  Expectation make(const std::vector<Tensor>& activations, bool hostile, std::int64_t m, double least_error, bool all_rows = false);
+  Expectation make(const std::vector<Tensor>& activations, bool hostile, std::int64_t m,
+                   double least_error, bool all_rows = false);
   std::vector<std::int64_t> choose_rows(const std::vector<bool>& finite, std::int64_t m) const;
   // e(reference) on further rows, where few columns make the error of a few rows a matter of luck.
   double extra_error(Family family);

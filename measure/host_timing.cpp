@@ -29,7 +29,8 @@ double attempt(Rotation& rotation, Contender& c, int first, int calls, const Pro
   try {
     double seconds = run(rotation, c, first, calls);
     if (seconds / calls > protocol.hang_limit_s)
-      c.fail(Status::kTimeout, fmt::format("a call took {:.3g} s; the limit is {:.3g} s", seconds / calls, protocol.hang_limit_s));
+      c.fail(Status::kTimeout, fmt::format("a call took {:.3g} s; the limit is {:.3g} s",
+                                           seconds / calls, protocol.hang_limit_s));
     return seconds * 1e6 / calls;
   } catch (const DeviceError& error) {
     c.fail(Status::kLaunchError, error.what());
@@ -41,7 +42,8 @@ double attempt(Rotation& rotation, Contender& c, int first, int calls, const Pro
 
 }  // namespace
 
-void time_on_host(Rotation& rotation, std::vector<Contender>& contenders, const Protocol& protocol) {
+void time_on_host(Rotation& rotation, std::vector<Contender>& contenders,
+                  const Protocol& protocol) {
   const double least_us = protocol.min_sample_us > 0 ? protocol.min_sample_us : kSampleUs;
   for (Contender& c : contenders) {
     if (!c.ok()) continue;
@@ -54,7 +56,8 @@ void time_on_host(Rotation& rotation, std::vector<Contender>& contenders, const 
       continue;
     }
     c.estimate_us = attempt(rotation, c, 1, std::min(3, rotation.sets()), protocol);
-    c.calls = std::clamp(static_cast<int>(std::ceil(least_us / std::max(1e-3, c.estimate_us))), 1, kMostCalls);
+    c.calls = std::clamp(static_cast<int>(std::ceil(least_us / std::max(1e-3, c.estimate_us))), 1,
+                         kMostCalls);
   }
   std::vector<int> next(contenders.size(), 0);
   const int samples = std::max(1, protocol.samples);
@@ -68,8 +71,9 @@ void time_on_host(Rotation& rotation, std::vector<Contender>& contenders, const 
     }
   }
   for (Contender& c : contenders) {
-    c.timing.protocol = fmt::format("host calls: {} samples of {} call{}, {} interleaved, rotating over {}", samples, c.calls, c.calls == 1 ? "" : "s",
-                                    contenders.size(), rotation.text());
+    c.timing.protocol =
+        fmt::format("host calls: {} samples of {} call{}, {} interleaved, rotating over {}",
+                    samples, c.calls, c.calls == 1 ? "" : "s", contenders.size(), rotation.text());
     c.timing.median_us = median(c.timing.samples_us);
     c.timing.spread_us = spread(c.timing.samples_us);
   }

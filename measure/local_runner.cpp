@@ -13,22 +13,28 @@ namespace tenon::measure {
 
 namespace {
 
-constexpr const char* kLost = "the device was lost to a kernel that did not end; measure in a new process";
+constexpr const char* kLost =
+    "the device was lost to a kernel that did not end; measure in a new process";
 constexpr double kHostMemory = 768e6;  // of all buffers that calls rotate over
 
 class LocalRunner final : public Runner {
  public:
-  LocalRunner(const std::string& device_id, const ir::Workload& workload) : device_(runtime::open_device(device_id)), workload_(workload) {
-    if (!device_->info().executes) throw DeviceError("device " + device_id + " only compiles; nothing can be measured on it");
+  LocalRunner(const std::string& device_id, const ir::Workload& workload)
+      : device_(runtime::open_device(device_id)), workload_(workload) {
+    if (!device_->info().executes)
+      throw DeviceError("device " + device_id + " only compiles; nothing can be measured on it");
   }
 
-  std::vector<Timing> time(const std::vector<Candidate>& candidates, const Protocol& protocol) override {
+  std::vector<Timing> time(const std::vector<Candidate>& candidates,
+                           const Protocol& protocol) override {
     if (candidates.empty()) return {};
     if (!device_) throw DeviceError(kLost);
     const bool host = device_->info().device_class == "host";
-    double cold = !protocol.rotate ? 0 : host ? 2.0 * static_cast<double>(runtime::host::last_level_cache_bytes())
-                                              : 4.0 * static_cast<double>(device_->info().target.l2_bytes);
-    auto rotation = std::make_unique<Rotation>(*device_, workload_, candidates, cold, host ? kHostMemory : free_memory() * 0.6);
+    double cold = !protocol.rotate ? 0
+                  : host ? 2.0 * static_cast<double>(runtime::host::last_level_cache_bytes())
+                         : 4.0 * static_cast<double>(device_->info().target.l2_bytes);
+    auto rotation = std::make_unique<Rotation>(*device_, workload_, candidates, cold,
+                                               host ? kHostMemory : free_memory() * 0.6);
     auto contenders = std::make_unique<std::vector<Contender>>();
     for (const Candidate& c : candidates) contenders->push_back(rotation->make(c));
     bool alive = true;
@@ -71,7 +77,8 @@ class LocalRunner final : public Runner {
 
 }  // namespace
 
-std::unique_ptr<Runner> make_local_runner(const std::string& device_id, const ir::Workload& workload) {
+std::unique_ptr<Runner> make_local_runner(const std::string& device_id,
+                                          const ir::Workload& workload) {
   return std::make_unique<LocalRunner>(device_id, workload);
 }
 

@@ -51,7 +51,8 @@ struct Value {
 };
 
 // Offset of element `index` of `shape` in a value with these strides along shape's axes.
-std::int64_t offset(std::int64_t index, const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& strides) {
+std::int64_t offset(std::int64_t index, const std::vector<std::int64_t>& shape,
+                    const std::vector<std::int64_t>& strides) {
   std::int64_t at = 0;
   for (std::size_t a = shape.size(); a-- > 0;) {
     at += index % shape[a] * strides[a];
@@ -89,13 +90,14 @@ constexpr int kColumns = 256;
 #define TENON_CLONES
 #endif
 
-#define TENON_UPDATE(name, S, B)                                                                              \
-  TENON_CLONES void name(S* __restrict acc, const S* __restrict a, const B* __restrict b, int rows, int columns) { \
-    for (int r = 0; r < rows; ++r) {                                                                          \
-      const S x = a[r];                                                                                       \
-      S* __restrict to = acc + r * kColumns;                                                                  \
-      for (int j = 0; j < columns; ++j) to[j] += x * static_cast<S>(b[j]);                                    \
-    }                                                                                                         \
+#define TENON_UPDATE(name, S, B)                                                          \
+  TENON_CLONES void name(S* __restrict acc, const S* __restrict a, const B* __restrict b, \
+                         int rows, int columns) {                                         \
+    for (int r = 0; r < rows; ++r) {                                                      \
+      const S x = a[r];                                                                   \
+      S* __restrict to = acc + r * kColumns;                                              \
+      for (int j = 0; j < columns; ++j) to[j] += x * static_cast<S>(b[j]);                \
+    }                                                                                     \
   }
 TENON_UPDATE(update, double, float)
 TENON_UPDATE(update, double, double)
@@ -104,8 +106,9 @@ TENON_UPDATE(update, float, float)
 
 // out[row, column] for one block of rows and columns; b's columns are adjacent.
 template <class S, class B>
-void product_block(S* out, const Value<S>& a, const std::vector<std::int64_t>& a_rows, std::int64_t a_step, const B* b,
-                   std::int64_t b_step, std::int64_t k, int columns, std::int64_t out_columns, bool skip_zeros) {
+void product_block(S* out, const Value<S>& a, const std::vector<std::int64_t>& a_rows,
+                   std::int64_t a_step, const B* b, std::int64_t b_step, std::int64_t k,
+                   int columns, std::int64_t out_columns, bool skip_zeros) {
   std::vector<S> acc(static_cast<std::size_t>(kRows * kColumns), S{0});
   const int rows = static_cast<int>(a_rows.size());
   for (std::int64_t p = 0; p < k; ++p) {
@@ -118,7 +121,8 @@ void product_block(S* out, const Value<S>& a, const std::vector<std::int64_t>& a
     if (any || !skip_zeros) update(acc.data(), x, b + p * b_step, rows, columns);
   }
   for (int r = 0; r < rows; ++r)
-    for (int j = 0; j < columns; ++j) out[r * out_columns + j] = acc[static_cast<std::size_t>(r * kColumns + j)];
+    for (int j = 0; j < columns; ++j)
+      out[r * out_columns + j] = acc[static_cast<std::size_t>(r * kColumns + j)];
 }
 
 template <class D>
@@ -128,18 +132,22 @@ class Evaluation {
   Evaluation(const ir::Workload& workload, const ir::Extents& extents, D domain)
       : graph_(workload.program.graph), extents_(extents), domain_(std::move(domain)) {}
 
-  std::vector<std::vector<S>> run(const ir::Signature& signature, const std::vector<const Tensor*>& inputs) {
+  std::vector<std::vector<S>> run(const ir::Signature& signature,
+                                  const std::vector<const Tensor*>& inputs) {
     values_.resize(static_cast<std::size_t>(graph_.value_count()));
     for (std::size_t i = 0; i < inputs.size(); ++i)
       values_[i] = Value<S>{inputs[i]->axes, inputs[i]->extents, inputs[i]->data.data(), {}};
-    for (ValueId v = static_cast<ValueId>(inputs.size()); v < graph_.value_count(); ++v) evaluate(v);
+    for (ValueId v = static_cast<ValueId>(inputs.size()); v < graph_.value_count(); ++v)
+      evaluate(v);
     std::vector<std::vector<S>> out;
     for (std::size_t o = 0; o < signature.outputs.size(); ++o) {
       const Value<S>& v = values_[static_cast<std::size_t>(signature.outputs[o].value)];
       Value<S> stored = shaped(signature.output_axes[o]);
       std::vector<std::int64_t> strides = strides_along(v, stored.axes);
       const ir::DType type = ir::bind(signature.outputs[o].dtype, domain_.elem());
-      each(stored, [&](std::int64_t i) { return domain_.round(type, v.at(offset(i, stored.extents, strides))); });
+      each(stored, [&](std::int64_t i) {
+        return domain_.round(type, v.at(offset(i, stored.extents, strides)));
+      });
       out.push_back(std::move(stored.data));
     }
     return out;
@@ -184,45 +192,62 @@ class Evaluation {
     values_[static_cast<std::size_t>(id)] = std::move(out);
   }
 
-  void pointwise(Value<S>& out, const Node& node, const Value<S>& a, const std::vector<std::int64_t>& along_a) {
+  void pointwise(Value<S>& out, const Node& node, const Value<S>& a,
+                 const std::vector<std::int64_t>& along_a) {
     if (node.op == OpKind::kBroadcast) {
       each(out, [&](std::int64_t i) { return a.at(offset(i, out.extents, along_a)); });
     } else if (node.op == OpKind::kCast) {
       const ir::DType type = ir::bind(node.dtype, domain_.elem());
-      each(out, [&](std::int64_t i) { return domain_.round(type, a.at(offset(i, out.extents, along_a))); });
+      each(out, [&](std::int64_t i) {
+        return domain_.round(type, a.at(offset(i, out.extents, along_a)));
+      });
     } else if (node.b == ir::kNoValue) {
-      each(out, [&](std::int64_t i) { return domain_.apply(node.op, a.at(offset(i, out.extents, along_a))); });
+      each(out, [&](std::int64_t i) {
+        return domain_.apply(node.op, a.at(offset(i, out.extents, along_a)));
+      });
     } else {
       const Value<S>& b = values_[static_cast<std::size_t>(node.b)];
       const std::vector<std::int64_t> along_b = strides_along(b, node.axes);
       each(out, [&](std::int64_t i) {
-        return domain_.apply(node.op, a.at(offset(i, out.extents, along_a)), b.at(offset(i, out.extents, along_b)));
+        return domain_.apply(node.op, a.at(offset(i, out.extents, along_a)),
+                             b.at(offset(i, out.extents, along_b)));
       });
     }
   }
 
   void product(Value<S>& out, const Node& node, const Value<S>& a, const Value<S>& b) {
-    const std::int64_t k = a.extent(node.dim), a_step = a.stride(node.dim), b_step = b.stride(node.dim);
-    const std::vector<std::int64_t> along_a = strides_along(a, node.axes), along_b = strides_along(b, node.axes);
-    const bool tiled = !node.axes.empty() && along_a.back() == 0 && along_b.back() == 1 &&
-                       std::all_of(along_b.begin(), along_b.end() - 1, [](std::int64_t s) { return s == 0; });
+    const std::int64_t k = a.extent(node.dim), a_step = a.stride(node.dim),
+                       b_step = b.stride(node.dim);
+    const std::vector<std::int64_t> along_a = strides_along(a, node.axes),
+                                    along_b = strides_along(b, node.axes);
+    const bool tiled =
+        !node.axes.empty() && along_a.back() == 0 && along_b.back() == 1 &&
+        std::all_of(along_b.begin(), along_b.end() - 1, [](std::int64_t s) { return s == 0; });
     if (!tiled) {  // batch axes, vectors, transposed weights: element by element
       each(out, [&](std::int64_t i) {
-        const std::int64_t base_a = offset(i, out.extents, along_a), base_b = offset(i, out.extents, along_b);
+        const std::int64_t base_a = offset(i, out.extents, along_a),
+                           base_b = offset(i, out.extents, along_b);
         S s = 0;
-        for (std::int64_t p = 0; p < k; ++p) s += a.at(base_a + p * a_step) * b.at(base_b + p * b_step);
+        for (std::int64_t p = 0; p < k; ++p)
+          s += a.at(base_a + p * a_step) * b.at(base_b + p * b_step);
         return s;
       });
       return;
     }
-    const std::int64_t n = out.extents.back(), m = static_cast<std::int64_t>(out.data.size()) / std::max<std::int64_t>(1, n);
+    const std::int64_t n = out.extents.back(), m = static_cast<std::int64_t>(out.data.size()) /
+                                                   std::max<std::int64_t>(1, n);
     // Zeros of a contribute nothing where b is finite; one-hot rows are mostly zeros.
-    const bool skip_zeros = b.input != nullptr && std::all_of(b.input, b.input + count_of(b.extents), [](float x) { return std::isfinite(x); });
-    const std::int64_t column_blocks = (n + kColumns - 1) / kColumns, row_blocks = (m + kRows - 1) / kRows;
+    const bool skip_zeros =
+        b.input != nullptr && std::all_of(b.input, b.input + count_of(b.extents),
+                                          [](float x) { return std::isfinite(x); });
+    const std::int64_t column_blocks = (n + kColumns - 1) / kColumns,
+                       row_blocks = (m + kRows - 1) / kRows;
     tbb::parallel_for(std::int64_t{0}, column_blocks * row_blocks, [&](std::int64_t block) {
-      const std::int64_t column = block % column_blocks * kColumns, row = block / column_blocks * kRows;
+      const std::int64_t column = block % column_blocks * kColumns,
+                         row = block / column_blocks * kRows;
       std::vector<std::int64_t> rows;
-      for (std::int64_t r = row; r < std::min(m, row + kRows); ++r) rows.push_back(offset(r * n, out.extents, along_a));
+      for (std::int64_t r = row; r < std::min(m, row + kRows); ++r)
+        rows.push_back(offset(r * n, out.extents, along_a));
       const int columns = static_cast<int>(std::min<std::int64_t>(kColumns, n - column));
       S* to = out.data.data() + row * n + column;
       if (b.input)
@@ -240,14 +265,18 @@ class Evaluation {
 
 }  // namespace
 
-std::vector<std::vector<double>> evaluate_exact(const ir::Workload& workload, const ir::Extents& extents,
+std::vector<std::vector<double>> evaluate_exact(const ir::Workload& workload,
+                                                const ir::Extents& extents,
                                                 const std::vector<const Tensor*>& inputs) {
-  return Evaluation<ir::DoubleDomain>(workload, extents, ir::DoubleDomain(workload.attributes)).run(workload.program.signature, inputs);
+  return Evaluation<ir::DoubleDomain>(workload, extents, ir::DoubleDomain(workload.attributes))
+      .run(workload.program.signature, inputs);
 }
 
-std::vector<std::vector<float>> evaluate_rounded(const ir::Workload& workload, const ir::Extents& extents,
+std::vector<std::vector<float>> evaluate_rounded(const ir::Workload& workload,
+                                                 const ir::Extents& extents,
                                                  const std::vector<const Tensor*>& inputs) {
-  return Evaluation<ir::RoundedDomain>(workload, extents, ir::RoundedDomain(workload.attributes, workload.dtype))
+  return Evaluation<ir::RoundedDomain>(workload, extents,
+                                       ir::RoundedDomain(workload.attributes, workload.dtype))
       .run(workload.program.signature, inputs);
 }
 
@@ -271,7 +300,9 @@ Tensor gather_rows(const Tensor& tensor, DimId dim, const std::vector<std::int64
   Tensor out{tensor.axes, tensor.extents, {}};
   out.extents[0] = static_cast<std::int64_t>(rows.size());
   const std::int64_t size = tensor.extents[0] ? count_of(tensor.extents) / tensor.extents[0] : 0;
-  for (std::int64_t r : rows) out.data.insert(out.data.end(), tensor.data.begin() + r * size, tensor.data.begin() + (r + 1) * size);
+  for (std::int64_t r : rows)
+    out.data.insert(out.data.end(), tensor.data.begin() + r * size,
+                    tensor.data.begin() + (r + 1) * size);
   return out;
 }
 
@@ -279,7 +310,9 @@ double row_cost(const ir::Workload& workload, DimId dim) {
   double cost = 0;
   for (const Node& node : workload.program.graph.nodes()) {
     if (ir::find_dim(node.axes, dim) < 0) continue;
-    double n = node.op == OpKind::kMatmul || node.op == OpKind::kSum ? static_cast<double>(workload.extents[node.dim]) : 1;
+    double n = node.op == OpKind::kMatmul || node.op == OpKind::kSum
+                   ? static_cast<double>(workload.extents[node.dim])
+                   : 1;
     for (const ir::Axis& axis : node.axes)
       if (axis.dim != dim) n *= static_cast<double>(workload.extents[axis.dim]);
     cost += n;

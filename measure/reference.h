@@ -18,13 +18,16 @@ using Tensor = ir::Values<float>;  // inputs, representable in their types
 // rows' dim: then rows may be evaluated apart from the others.
 bool rows_independent(const ir::Program& program, ir::DimId dim);
 
-// The rows `rows` of a tensor along `dim`, in that order; a tensor without the dim is returned whole.
+// The rows `rows` of a tensor along `dim`, in that order; a tensor without the dim is returned
+// whole.
 Tensor gather_rows(const Tensor& tensor, ir::DimId dim, const std::vector<std::int64_t>& rows);
 
 // Outputs in signature order, at `extents`, for inputs in signature order.
-std::vector<std::vector<double>> evaluate_exact(const ir::Workload& workload, const ir::Extents& extents,
+std::vector<std::vector<double>> evaluate_exact(const ir::Workload& workload,
+                                                const ir::Extents& extents,
                                                 const std::vector<const Tensor*>& inputs);
-std::vector<std::vector<float>> evaluate_rounded(const ir::Workload& workload, const ir::Extents& extents,
+std::vector<std::vector<float>> evaluate_rounded(const ir::Workload& workload,
+                                                 const ir::Extents& extents,
                                                  const std::vector<const Tensor*>& inputs);
 
 // Multiplications that one row costs: what limits how many rows are checked.

@@ -36,9 +36,11 @@ std::vector<std::byte> to_bytes(const std::vector<float>& values, ir::DType dtyp
   return bytes;
 }
 
-std::vector<float> from_bytes(const std::vector<std::byte>& bytes, ir::DType dtype, std::size_t first, std::size_t count) {
+std::vector<float> from_bytes(const std::vector<std::byte>& bytes, ir::DType dtype,
+                              std::size_t first, std::size_t count) {
   std::vector<float> values(count);
-  TENON_CHECK((first + count) * ir::size_of(dtype) <= bytes.size(), "elements lie within the buffer");
+  TENON_CHECK((first + count) * ir::size_of(dtype) <= bytes.size(),
+              "elements lie within the buffer");
   if (dtype == ir::DType::kF32) {
     if (count) std::memcpy(values.data(), bytes.data() + first * 4, count * 4);
     return values;
@@ -51,9 +53,12 @@ std::vector<float> from_bytes(const std::vector<std::byte>& bytes, ir::DType dty
   return values;
 }
 
-std::int64_t find_nonfinite(const std::vector<std::byte>& bytes, ir::DType dtype, std::size_t first, std::size_t count) {
+std::int64_t find_nonfinite(const std::vector<std::byte>& bytes, ir::DType dtype, std::size_t first,
+                            std::size_t count) {
   // All ones in the exponent: Inf or NaN.
-  const std::uint32_t exponent = dtype == ir::DType::kBF16 ? 0x7f80u : dtype == ir::DType::kF16 ? 0x7c00u : 0x7f800000u;
+  const std::uint32_t exponent = dtype == ir::DType::kBF16  ? 0x7f80u
+                                 : dtype == ir::DType::kF16 ? 0x7c00u
+                                                            : 0x7f800000u;
   const std::size_t size = ir::size_of(dtype);
   for (std::size_t i = first; i < first + count; ++i) {
     std::uint32_t bits = 0;
@@ -88,7 +93,8 @@ bool GuardedBuffer::intact(std::int64_t* where) const {
     device_.download(zone.data(), base + at, kGuardBytes);
     for (std::size_t i = 0; i < kGuardBytes; ++i) {
       if (zone[i] == kGuard) continue;
-      if (where) *where = static_cast<std::int64_t>(at + i) - static_cast<std::int64_t>(kGuardBytes);
+      if (where)
+        *where = static_cast<std::int64_t>(at + i) - static_cast<std::int64_t>(kGuardBytes);
       return false;
     }
   }

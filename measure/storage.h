@@ -13,9 +13,11 @@ namespace tenon::measure {
 
 std::vector<std::byte> to_bytes(const std::vector<float>& values, ir::DType dtype);
 // `count` elements from element `first` on.
-std::vector<float> from_bytes(const std::vector<std::byte>& bytes, ir::DType dtype, std::size_t first, std::size_t count);
+std::vector<float> from_bytes(const std::vector<std::byte>& bytes, ir::DType dtype,
+                              std::size_t first, std::size_t count);
 // Index of the first element that is not a finite number in [first, first + count), or -1.
-std::int64_t find_nonfinite(const std::vector<std::byte>& bytes, ir::DType dtype, std::size_t first, std::size_t count);
+std::int64_t find_nonfinite(const std::vector<std::byte>& bytes, ir::DType dtype, std::size_t first,
+                            std::size_t count);
 
 // Every byte of a poisoned output: a NaN in every type.
 inline constexpr std::uint8_t kPoison = 0xff;

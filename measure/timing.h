@@ -12,6 +12,7 @@ void time_on_host(Rotation& rotation, std::vector<Contender>& contenders, const 
 
 // Returns false when a kernel passed the hang limit: the device is then lost to this process, and
 // nothing that lives on it may be freed.
-bool time_on_cuda(runtime::Device& device, Rotation& rotation, std::vector<Contender>& contenders, const Protocol& protocol);
+bool time_on_cuda(runtime::Device& device, Rotation& rotation, std::vector<Contender>& contenders,
+                  const Protocol& protocol);
 
 }  // namespace tenon::measure

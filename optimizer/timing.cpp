@@ -101,34 +101,53 @@ void screen_candidates(Session& session) {
                        seconds_since(begin));
 }
 
+namespace {
+
+// The order in which results are checked: the fastest, then the reference, then the others by time.
+std::vector<std::size_t> acceptance_order(const Session& session) {
+  std::vector<std::size_t> order;
+  for (std::size_t i : running(session))
+    if (session.candidates[i].timed) order.push_back(i);
+  auto reference = std::find_if(order.begin(), order.end(),
+                                [&](std::size_t i) { return is_reference(session, i); });
+  if (reference != order.end() && reference != order.begin())
+    std::rotate(order.begin() + 1, reference, reference + 1);
+  return order;
+}
+
+void accept_one(Session& session, CandidateState& candidate) {
+  candidate.numeric = session.runner->accept(candidate.runnable(), session.options.seed);
+  candidate.has_numeric = true;
+  store_numeric(session, candidate);
+  session.progress.advance();
+  if (candidate.numeric.verdict == verifier::Verdict::kPass) return;
+  candidate.status = Status::kWrongResult;
+  candidate.reason = candidate.numeric.reason;
+  ++session.report.search.failed[measure::name(candidate.status)];
+  store_measurement(session, candidate, "measured");
+  session.report.notes.push_back(fmt::format("candidate '{}' gives a wrong result: {}",
+                                             ir::print(candidate.schedule), candidate.reason));
+}
+
+}  // namespace
+
 void accept_candidates(Session& session) {
   auto begin = std::chrono::steady_clock::now();
   session.progress.begin("checking results", static_cast<std::int64_t>(kFinalists));
   std::size_t accepted = 0;
-  bool reference_tried = false;
-  for (std::size_t i : running(session)) {
-    CandidateState& candidate = session.candidates[i];
-    if (!candidate.timed) break;
-    bool reference = is_reference(session, i);
-    if (accepted >= kFinalists && (reference_tried || !reference)) continue;
-    if (accepted > 0 &&
-        !session.may_go_on(reference_tried ? session.options.budget_seconds : kNever))
-      break;
-    candidate.numeric = session.runner->accept(candidate.runnable(), session.options.seed);
-    candidate.has_numeric = true;
-    reference_tried = reference_tried || reference;
-    store_numeric(session, candidate);
-    if (candidate.numeric.verdict == verifier::Verdict::kPass) {
-      ++accepted;
-    } else {
-      candidate.status = Status::kWrongResult;
-      candidate.reason = candidate.numeric.reason;
-      ++session.report.search.failed[measure::name(candidate.status)];
-      store_measurement(session, candidate, "measured");
-      session.report.notes.push_back(fmt::format("candidate '{}' gives a wrong result: {}",
-                                                 ir::print(candidate.schedule), candidate.reason));
-    }
-    session.progress.advance();
+  bool have_reference = false;
+  for (std::size_t i : acceptance_order(session)) {
+    const bool reference = is_reference(session, i);
+    if (accepted >= kFinalists && (have_reference || !reference)) continue;
+    // A winner and the reference are checked whatever the budget; more finalists while it lasts.
+    const bool enough = accepted > 0 && (have_reference || session.stop.stop_requested());
+    if (enough && !session.may_go_on(session.options.budget_seconds * 0.85)) break;
+    if (accepted > 0 && !enough && !reference && session.elapsed() > session.options.budget_seconds)
+      continue;
+    accept_one(session, session.candidates[i]);
+    if (session.candidates[i].status != Status::kOk) continue;
+    ++accepted;
+    have_reference = have_reference || reference;
   }
   session.progress.end(fmt::format("{} candidates accepted", accepted), seconds_since(begin));
 }

@@ -27,7 +27,10 @@ class CompileDevice final : public Device {
   void download(void*, const void*, std::size_t) override { refuse(); }
   void fill(void*, std::uint8_t, std::size_t) override { refuse(); }
   void synchronize() override {}
-  std::unique_ptr<Executable> load(const ir::LaunchPlan&, const std::vector<std::string>&) override { refuse(); }
+  std::unique_ptr<Executable> load(const ir::LaunchPlan&,
+                                   const std::vector<std::string>&) override {
+    refuse();
+  }
 
  private:
   [[noreturn]] void refuse() const {
@@ -45,11 +48,13 @@ std::vector<DeviceInfo> compile_targets() {
 }
 
 std::unique_ptr<Device> open_compile_device(const std::string& target) {
-  if (target == "host") throw UserError("device", "compile:host", "compile:sm_80, compile:sm_90a or another sm_XX");
+  if (target == "host")
+    throw UserError("device", "compile:host", "compile:sm_80, compile:sm_90a or another sm_XX");
   try {
     return std::make_unique<CompileDevice>(target);
   } catch (const UserError&) {
-    throw UserError("device", "compile:" + target, "compile:sm_80, compile:sm_86, compile:sm_89, compile:sm_90 or compile:sm_90a");
+    throw UserError("device", "compile:" + target,
+                    "compile:sm_80, compile:sm_86, compile:sm_89, compile:sm_90 or compile:sm_90a");
   }
 }
 

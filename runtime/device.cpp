@@ -14,7 +14,8 @@ namespace {
 constexpr const char* kAccepted = "auto, host, cuda:N or compile:sm_XX";
 
 int parse_ordinal(const std::string& id, const std::string& text) {
-  bool digits = !text.empty() && text.size() <= 4 && std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+  bool digits = !text.empty() && text.size() <= 4 &&
+                std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
   if (!digits) throw UserError("device", id, kAccepted);
   return std::stoi(text);
 }
@@ -33,8 +34,10 @@ std::unique_ptr<Device> open_device(const std::string& id) {
   if (id == "host") return host::open_host();
   if (id == "auto") return cuda::device_count() > 0 ? cuda::open_cuda(0) : host::open_host();
   if (id == "cuda") return cuda::open_cuda(0);
-  if (id.rfind(cuda_prefix, 0) == 0) return cuda::open_cuda(parse_ordinal(id, id.substr(cuda_prefix.size())));
-  if (id.rfind(compile_prefix, 0) == 0) return open_compile_device(id.substr(compile_prefix.size()));
+  if (id.rfind(cuda_prefix, 0) == 0)
+    return cuda::open_cuda(parse_ordinal(id, id.substr(cuda_prefix.size())));
+  if (id.rfind(compile_prefix, 0) == 0)
+    return open_compile_device(id.substr(compile_prefix.size()));
   throw UserError("device", id, kAccepted);
 }
 

@@ -33,7 +33,8 @@ class Scope {
     driver_.context_current(&current);
     if (current == context.handle()) return;
     CUresult result = driver_.context_push(context.handle());
-    if (result != CUDA_SUCCESS) driver_.check(result, "entering the CUDA context");  // a message allocates
+    if (result != CUDA_SUCCESS)
+      driver_.check(result, "entering the CUDA context");  // a message allocates
     pushed_ = true;
   }
   ~Scope() {
@@ -68,7 +69,8 @@ class CudaMemory final : public Memory {
 std::shared_ptr<const Context> context_of(const Device& device);
 
 // Loads a plan; `info` is the device's. Throws DeviceError, UserError.
-std::unique_ptr<Executable> load_plan(std::shared_ptr<const Context> context, const DeviceInfo& info,
-                                      const ir::LaunchPlan& plan, const std::vector<std::string>& cubins);
+std::unique_ptr<Executable> load_plan(std::shared_ptr<const Context> context,
+                                      const DeviceInfo& info, const ir::LaunchPlan& plan,
+                                      const std::vector<std::string>& cubins);
 
 }  // namespace tenon::runtime::cuda

@@ -13,7 +13,8 @@ Context::Context(const Driver& driver, CUdevice device) : driver_(driver), devic
 
 Context::~Context() { driver_.primary_release(device_); }
 
-CudaMemory::CudaMemory(std::shared_ptr<const Context> context, std::size_t bytes) : context_(std::move(context)), bytes_(bytes) {
+CudaMemory::CudaMemory(std::shared_ptr<const Context> context, std::size_t bytes)
+    : context_(std::move(context)), bytes_(bytes) {
   Scope scope(*context_);
   context_->driver().check(context_->driver().memory_allocate(&address_, bytes + (bytes == 0)),
                            fmt::format("allocating {} bytes on the GPU", bytes));
@@ -45,9 +46,12 @@ ir::Target make_target(const Driver& d, CUdevice device, const std::string& devi
     target.name = device_class;
   }
   target.sm_count = attribute(d, device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
-  target.shared_bytes_per_block = attribute(d, device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
-  target.shared_bytes_per_sm = attribute(d, device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
-  target.registers_per_sm = attribute(d, device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
+  target.shared_bytes_per_block =
+      attribute(d, device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
+  target.shared_bytes_per_sm =
+      attribute(d, device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR);
+  target.registers_per_sm =
+      attribute(d, device, CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR);
   target.l2_bytes = attribute(d, device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE);
   return target;
 }
@@ -74,7 +78,9 @@ class CudaDevice final : public Device {
  public:
   CudaDevice(const Driver& d, int ordinal) : driver_(d), info_(make_info(d, ordinal)) {
     if (!info_.executes)
-      throw DeviceError(fmt::format("device {} ({}) has compute capability {}; 8.0 or later is needed", info_.id, info_.name, info_.device_class.substr(3)));
+      throw DeviceError(
+          fmt::format("device {} ({}) has compute capability {}; 8.0 or later is needed", info_.id,
+                      info_.name, info_.device_class.substr(3)));
     CUdevice device = 0;
     d.check(d.device_get(&device, ordinal), "device " + info_.id);
     context_ = std::make_shared<const Context>(d, device);
@@ -83,7 +89,9 @@ class CudaDevice final : public Device {
   const DeviceInfo& info() const override { return info_; }
   const std::shared_ptr<const Context>& context() const { return context_; }
 
-  std::unique_ptr<Memory> allocate(std::size_t bytes) override { return std::make_unique<CudaMemory>(context_, bytes); }
+  std::unique_ptr<Memory> allocate(std::size_t bytes) override {
+    return std::make_unique<CudaMemory>(context_, bytes);
+  }
 
   void upload(void* to, const void* from, std::size_t bytes) override {
     if (bytes == 0) return;
@@ -98,14 +106,16 @@ class CudaDevice final : public Device {
   void fill(void* to, std::uint8_t value, std::size_t bytes) override {
     if (bytes == 0) return;
     Scope scope(*context_);
-    driver_.check(driver_.memset_async(address(to), value, bytes, nullptr), "filling memory of " + info_.id);
+    driver_.check(driver_.memset_async(address(to), value, bytes, nullptr),
+                  "filling memory of " + info_.id);
     driver_.check(driver_.stream_synchronize(nullptr), "filling memory of " + info_.id);
   }
   void synchronize() override {
     Scope scope(*context_);
     driver_.check(driver_.context_synchronize(), "a kernel on " + info_.id + " failed");
   }
-  std::unique_ptr<Executable> load(const ir::LaunchPlan& plan, const std::vector<std::string>& cubins) override {
+  std::unique_ptr<Executable> load(const ir::LaunchPlan& plan,
+                                   const std::vector<std::string>& cubins) override {
     return load_plan(context_, info_, plan, cubins);
   }
 
@@ -154,9 +164,12 @@ std::vector<DeviceInfo> list_cuda(std::string* note) {
 std::unique_ptr<Device> open_cuda(int ordinal) {
   std::string why;
   const Driver* d = driver(&why);
-  if (d == nullptr) throw DeviceError(fmt::format("device cuda:{} is not available: {}", ordinal, why));
+  if (d == nullptr)
+    throw DeviceError(fmt::format("device cuda:{} is not available: {}", ordinal, why));
   int count = device_count();
-  if (ordinal >= count) throw DeviceError(fmt::format("device cuda:{} does not exist; this machine has {} GPU{}", ordinal, count, count == 1 ? "" : "s"));
+  if (ordinal >= count)
+    throw DeviceError(fmt::format("device cuda:{} does not exist; this machine has {} GPU{}",
+                                  ordinal, count, count == 1 ? "" : "s"));
   return std::make_unique<CudaDevice>(*d, ordinal);
 }
 

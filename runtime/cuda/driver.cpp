@@ -16,7 +16,8 @@ std::string module_version() {
   std::ifstream file("/proc/driver/nvidia/version");
   std::string word;
   while (file >> word) {
-    bool number = word.size() >= 6 && word.find_first_not_of("0123456789.") == std::string::npos && word.find('.') != std::string::npos;
+    bool number = word.size() >= 6 && word.find_first_not_of("0123456789.") == std::string::npos &&
+                  word.find('.') != std::string::npos;
     if (number) return word;
   }
   return "";
@@ -73,7 +74,8 @@ void Driver::check(CUresult result, const std::string& what) const {
   const char* label = nullptr;
   error_string(result, &sentence);
   error_name(result, &label);
-  throw DeviceError(fmt::format("{}: {} ({})", what, sentence ? sentence : "unknown error", label ? label : "no name"));
+  throw DeviceError(fmt::format("{}: {} ({})", what, sentence ? sentence : "unknown error",
+                                label ? label : "no name"));
 }
 
 const Driver* driver(std::string* why) {

@@ -27,11 +27,14 @@ constexpr double kEagerWorkspaceBytes = 64e6;
 
 class ModuleHandle {
  public:
-  ModuleHandle(std::shared_ptr<const Context> context, const std::string& cubin) : context_(std::move(context)) {
+  ModuleHandle(std::shared_ptr<const Context> context, const std::string& cubin)
+      : context_(std::move(context)) {
     const Driver& d = context_->driver();
     CUresult result = d.module_load(&handle_, cubin.data());
-    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE || result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
-      d.check(result, fmt::format("loading a cubin made for another GPU or a newer driver than {}", d.version));
+    if (result == CUDA_ERROR_NO_BINARY_FOR_GPU || result == CUDA_ERROR_INVALID_IMAGE ||
+        result == CUDA_ERROR_UNSUPPORTED_PTX_VERSION)
+      d.check(result, fmt::format("loading a cubin made for another GPU or a newer driver than {}",
+                                  d.version));
     d.check(result, "loading a cubin");
   }
   ~ModuleHandle() {
@@ -59,17 +62,21 @@ struct Resolved {
 };
 
 std::size_t bytes_of(const ir::Buffer& buffer, const std::vector<std::int64_t>& extents) {
-  return static_cast<std::size_t>(buffer.elements.evaluate(extents.data())) * ir::size_of(buffer.dtype);
+  return static_cast<std::size_t>(buffer.elements.evaluate(extents.data())) *
+         ir::size_of(buffer.dtype);
 }
 
 // Sizes in bytes of the parameters of a kernel must be those of the arguments.
 std::size_t argument_bytes(const ir::Arg& arg) {
   switch (arg.kind) {
     case ir::ArgKind::kBuffer:
-    case ir::ArgKind::kInt64: return 8;
+    case ir::ArgKind::kInt64:
+      return 8;
     case ir::ArgKind::kInt32:
-    case ir::ArgKind::kFloat: return 4;
-    case ir::ArgKind::kTensorMap: return sizeof(CUtensorMap);
+    case ir::ArgKind::kFloat:
+      return 4;
+    case ir::ArgKind::kTensorMap:
+      return sizeof(CUtensorMap);
   }
   return 0;
 }
@@ -78,7 +85,7 @@ std::size_t argument_bytes(const ir::Arg& arg) {
 class Code {
  public:
   Code(std::shared_ptr<const Context> context, const DeviceInfo& info, const ir::LaunchPlan& plan,
-                 const std::vector<std::string>& cubins)
+       const std::vector<std::string>& cubins)
       : context_(std::move(context)), driver_(context_->driver()), plan_(plan) {
     check_fits(info);
     Scope scope(*context_);
@@ -98,10 +105,11 @@ class Code {
   const std::vector<std::size_t>& workspace_buffers() const { return workspace_buffers_; }
   Workspaces& workspaces() const { return *workspaces_; }
 
-
  private:
   static std::size_t index(int i, std::size_t size) {
-    if (i < 0 || static_cast<std::size_t>(i) >= size) throw UserError("an index of the plan", std::to_string(i), fmt::format("0 to {}", static_cast<std::int64_t>(size) - 1));
+    if (i < 0 || static_cast<std::size_t>(i) >= size)
+      throw UserError("an index of the plan", std::to_string(i),
+                      fmt::format("0 to {}", static_cast<std::int64_t>(size) - 1));
     return static_cast<std::size_t>(i);
   }
 
@@ -111,21 +119,30 @@ class Code {
     const int need = made_for.compute_capability();
     const int have = info.target.compute_capability();
     const bool exact = plan_.device_class == info.device_class;
-    // A cubin runs on its own and later minor versions of one major; an "a" target on its own alone.
-    const bool family = need > 0 && plan_.device_class.back() != 'a' && need / 10 == have / 10 && need <= have;
-    if (!exact && !family) throw UserError("a plan for device class", plan_.device_class, info.device_class + ", the class of " + info.id);
-    if (plan_.buffers.size() > kMaxBuffers || plan_.dims.size() > kMaxDims || plan_.extents.size() != plan_.dims.size())
-      throw UserError("number of buffers of a plan", std::to_string(plan_.buffers.size()), fmt::format("at most {}", kMaxBuffers));
-    if (plan_.input_count < 0 || plan_.output_count < 0 || static_cast<std::size_t>(plan_.input_count + plan_.output_count) > plan_.buffers.size())
+    // A cubin runs on its own and later minor versions of one major; an "a" target on its own
+    // alone.
+    const bool family =
+        need > 0 && plan_.device_class.back() != 'a' && need / 10 == have / 10 && need <= have;
+    if (!exact && !family)
+      throw UserError("a plan for device class", plan_.device_class,
+                      info.device_class + ", the class of " + info.id);
+    if (plan_.buffers.size() > kMaxBuffers || plan_.dims.size() > kMaxDims ||
+        plan_.extents.size() != plan_.dims.size())
+      throw UserError("number of buffers of a plan", std::to_string(plan_.buffers.size()),
+                      fmt::format("at most {}", kMaxBuffers));
+    if (plan_.input_count < 0 || plan_.output_count < 0 ||
+        static_cast<std::size_t>(plan_.input_count + plan_.output_count) > plan_.buffers.size())
       throw UserError("the plan has fewer buffers than inputs and outputs");
   }
 
   void load_modules(const std::vector<std::string>& cubins) {
     if (cubins.size() != plan_.modules.size())
-      throw UserError("number of cubins", std::to_string(cubins.size()), fmt::format("{}, one for each module of the plan", plan_.modules.size()));
+      throw UserError("number of cubins", std::to_string(cubins.size()),
+                      fmt::format("{}, one for each module of the plan", plan_.modules.size()));
     for (std::size_t i = 0; i < cubins.size(); ++i) {
       if (ir::sha256_hex(cubins[i]) != plan_.modules[i].cubin_sha256)
-        throw UserError("SHA-256 of cubin " + std::to_string(i), ir::sha256_hex(cubins[i]), plan_.modules[i].cubin_sha256 + ", as the plan says");
+        throw UserError("SHA-256 of cubin " + std::to_string(i), ir::sha256_hex(cubins[i]),
+                        plan_.modules[i].cubin_sha256 + ", as the plan says");
       modules_.push_back(std::make_unique<ModuleHandle>(context_, cubins[i]));
     }
   }
@@ -134,34 +151,48 @@ class Code {
     Resolved r;
     r.spec = &launch;
     switch (launch.kind) {
-      case ir::LaunchKind::kCubin: resolve_kernel(launch, r); break;
+      case ir::LaunchKind::kCubin:
+        resolve_kernel(launch, r);
+        break;
       case ir::LaunchKind::kLibrary: {
         const ir::Buffer& a = plan_.buffers[index(launch.a, plan_.buffers.size())];
         index(launch.b, plan_.buffers.size());
         const ir::Buffer& out = plan_.buffers[index(launch.out, plan_.buffers.size())];
-        r.product = std::make_unique<LibraryProduct>(launch.n.evaluate(plan_.extents.data()), launch.k.evaluate(plan_.extents.data()), a.dtype,
-                                                     out.dtype, launch.b_transposed, launch.algorithm);
+        r.product = std::make_unique<LibraryProduct>(
+            launch.n.evaluate(plan_.extents.data()), launch.k.evaluate(plan_.extents.data()),
+            a.dtype, out.dtype, launch.b_transposed, launch.algorithm);
         r.product->prepare(launch.m.evaluate(plan_.extents.data()));
         uses_library_ = true;
         break;
       }
-      case ir::LaunchKind::kFill: index(launch.fill_buffer, plan_.buffers.size()); break;
-      case ir::LaunchKind::kHost: throw UserError("a launch of a CUDA plan", "host", "a kernel of a cubin, a library product or a fill");
+      case ir::LaunchKind::kFill:
+        index(launch.fill_buffer, plan_.buffers.size());
+        break;
+      case ir::LaunchKind::kHost:
+        throw UserError("a launch of a CUDA plan", "host",
+                        "a kernel of a cubin, a library product or a fill");
     }
     return r;
   }
 
   void resolve_kernel(const ir::Launch& launch, Resolved& r) {
     const std::string what = "kernel " + launch.entry;
-    driver_.check(driver_.module_function(&r.function, modules_[index(launch.module, modules_.size())]->get(), launch.entry.c_str()), what);
+    driver_.check(
+        driver_.module_function(&r.function, modules_[index(launch.module, modules_.size())]->get(),
+                                launch.entry.c_str()),
+        what);
     check_arguments(launch, r.function);
     if (launch.shared_bytes > 0)
-      driver_.check(driver_.function_set(r.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, static_cast<int>(launch.shared_bytes)),
-                    fmt::format("{}: {} bytes of shared memory", what, launch.shared_bytes));
+      driver_.check(
+          driver_.function_set(r.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                               static_cast<int>(launch.shared_bytes)),
+          fmt::format("{}: {} bytes of shared memory", what, launch.shared_bytes));
     const int cluster = launch.cluster[0] * launch.cluster[1] * launch.cluster[2];
     r.clustered = cluster > 1;
     if (cluster > 8)
-      driver_.check(driver_.function_set(r.function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1), what);
+      driver_.check(
+          driver_.function_set(r.function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1),
+          what);
   }
 
   void check_arguments(const ir::Launch& launch, CUfunction function) const {
@@ -174,13 +205,17 @@ class Code {
       }
     }
     if (launch.args.size() > kMaxArgs || maps > kMaxMaps)
-      throw UserError("arguments of kernel " + launch.entry, std::to_string(launch.args.size()), fmt::format("at most {}, {} of them tensor maps", kMaxArgs, kMaxMaps));
+      throw UserError("arguments of kernel " + launch.entry, std::to_string(launch.args.size()),
+                      fmt::format("at most {}, {} of them tensor maps", kMaxArgs, kMaxMaps));
     if (driver_.function_parameter == nullptr) return;
     for (std::size_t i = 0; i <= launch.args.size(); ++i) {
       std::size_t offset = 0, size = 0;
       bool exists = driver_.function_parameter(function, i, &offset, &size) == CUDA_SUCCESS;
-      bool fits = i < launch.args.size() ? exists && size == argument_bytes(launch.args[i]) : !exists;
-      if (!fits) throw UserError("the arguments of kernel " + launch.entry + " do not fit its parameters; plan and cubin must agree");
+      bool fits =
+          i < launch.args.size() ? exists && size == argument_bytes(launch.args[i]) : !exists;
+      if (!fits)
+        throw UserError("the arguments of kernel " + launch.entry +
+                        " do not fit its parameters; plan and cubin must agree");
     }
   }
 
@@ -207,7 +242,9 @@ class Code {
       extents[static_cast<std::size_t>(plan_.dynamic_dim)] = m;
       total += static_cast<double>(bytes_of(plan_.buffers[i], extents));
     }
-    if (total > kEagerWorkspaceBytes) m = std::clamp(plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)], plan_.m_min, plan_.m_max);
+    if (total > kEagerWorkspaceBytes)
+      m = std::clamp(plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)], plan_.m_min,
+                     plan_.m_max);
     workspaces_ = std::make_unique<Workspaces>(context_, sizes, m, plan_.m_max);
   }
 
@@ -227,10 +264,12 @@ class CudaExecutable final : public Executable {
       : code_(std::move(code)), plan_(code_->plan()), driver_(code_->context()->driver()) {
     Scope scope(*code_->context());
     for (const ir::TensorMapSpec& map : plan_.tensor_maps)
-      maps_.push_back(std::make_unique<TensorMapCache>(driver_, map, plan_.buffers[static_cast<std::size_t>(map.buffer)].dtype));
+      maps_.push_back(std::make_unique<TensorMapCache>(
+          driver_, map, plan_.buffers[static_cast<std::size_t>(map.buffer)].dtype));
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
       if (plan_.buffers[i].role != ir::BufferRole::kPrepared) continue;
-      prepared_.push_back(std::make_unique<CudaMemory>(code_->context(), bytes_of(plan_.buffers[i], plan_.extents)));
+      prepared_.push_back(std::make_unique<CudaMemory>(code_->context(),
+                                                       bytes_of(plan_.buffers[i], plan_.extents)));
       fixed_[i] = reinterpret_cast<CUdeviceptr>(prepared_.back()->data());
     }
   }
@@ -240,25 +279,34 @@ class CudaExecutable final : public Executable {
   void prepare(const std::vector<const void*>& inputs, StreamHandle stream) override {
     check_inputs(plan_, inputs);
     Scope scope(*code_->context());
-    for (std::size_t i = 0; i < inputs.size(); ++i) bound_parameters_[i] = reinterpret_cast<CUdeviceptr>(inputs[i]);
-    Call call = begin(inputs.data(), nullptr, plan_.dynamic_dim < 0 ? 0 : plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)], stream);
+    for (std::size_t i = 0; i < inputs.size(); ++i)
+      bound_parameters_[i] = reinterpret_cast<CUdeviceptr>(inputs[i]);
+    Call call = begin(
+        inputs.data(), nullptr,
+        plan_.dynamic_dim < 0 ? 0 : plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)],
+        stream);
     for (const Resolved& launch : code_->prepare()) run(launch, call, false);
     fresh_.store(true, std::memory_order_relaxed);
     bound_.store(true, std::memory_order_release);
   }
 
-  void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle stream, bool dependent) override {
+  void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle stream,
+              bool dependent) override {
     check_launch(plan_, m, bound_.load(std::memory_order_acquire));
     if (m == 0) return;
     Scope scope(*code_->context());
     Call call = begin(inputs, outputs, m, stream);
     // What precedes the first launch is the prepare step or unknown: wait for all of it.
-    bool fresh = fresh_.load(std::memory_order_relaxed) && fresh_.exchange(false, std::memory_order_relaxed);
+    bool fresh =
+        fresh_.load(std::memory_order_relaxed) && fresh_.exchange(false, std::memory_order_relaxed);
     const std::vector<Resolved>& main = code_->main();
-    for (std::size_t i = 0; i < main.size(); ++i) run(main[i], call, dependent && !(fresh && i == 0));
+    for (std::size_t i = 0; i < main.size(); ++i)
+      run(main[i], call, dependent && !(fresh && i == 0));
   }
 
-  std::unique_ptr<Executable> replicate() const override { return std::make_unique<CudaExecutable>(code_); }
+  std::unique_ptr<Executable> replicate() const override {
+    return std::make_unique<CudaExecutable>(code_);
+  }
 
  private:
   struct Call {
@@ -274,12 +322,14 @@ class CudaExecutable final : public Executable {
     std::memcpy(call.extents, plan_.extents.data(), plan_.extents.size() * sizeof(std::int64_t));
     if (plan_.dynamic_dim >= 0) call.extents[plan_.dynamic_dim] = m;
     std::memcpy(call.buffers, fixed_, plan_.buffers.size() * sizeof(CUdeviceptr));
-    const std::size_t in = static_cast<std::size_t>(plan_.input_count), out = static_cast<std::size_t>(plan_.output_count);
+    const std::size_t in = static_cast<std::size_t>(plan_.input_count),
+                      out = static_cast<std::size_t>(plan_.output_count);
     for (std::size_t i = 0; i < in; ++i) {
       CUdeviceptr given = inputs ? reinterpret_cast<CUdeviceptr>(inputs[i]) : 0;
       call.buffers[i] = given ? given : bound_parameters_[i];
     }
-    for (std::size_t i = 0; i < out; ++i) call.buffers[in + i] = outputs ? reinterpret_cast<CUdeviceptr>(outputs[i]) : 0;
+    for (std::size_t i = 0; i < out; ++i)
+      call.buffers[in + i] = outputs ? reinterpret_cast<CUdeviceptr>(outputs[i]) : 0;
     call.library_workspace = 0;
     if (const CUdeviceptr* addresses = code_->workspaces().of(call.stream, m)) {
       const std::vector<std::size_t>& buffers = code_->workspace_buffers();
@@ -292,19 +342,26 @@ class CudaExecutable final : public Executable {
   void run(const Resolved& launch, const Call& call, bool dependent) {
     const ir::Launch& spec = *launch.spec;
     switch (spec.kind) {
-      case ir::LaunchKind::kCubin: run_kernel(launch, call, dependent && spec.dependent); return;
+      case ir::LaunchKind::kCubin:
+        run_kernel(launch, call, dependent && spec.dependent);
+        return;
       case ir::LaunchKind::kLibrary:
-        launch.product->launch(spec.m.evaluate(call.extents), call.buffers[spec.a], call.buffers[spec.b], call.buffers[spec.out],
-                               call.library_workspace, call.stream);
+        launch.product->launch(spec.m.evaluate(call.extents), call.buffers[spec.a],
+                               call.buffers[spec.b], call.buffers[spec.out], call.library_workspace,
+                               call.stream);
         return;
       case ir::LaunchKind::kFill: {
         const ir::Buffer& buffer = plan_.buffers[static_cast<std::size_t>(spec.fill_buffer)];
-        std::size_t bytes = static_cast<std::size_t>(buffer.elements.evaluate(call.extents)) * ir::size_of(buffer.dtype);
-        CUresult result = bytes ? driver_.memset_async(call.buffers[spec.fill_buffer], 0, bytes, call.stream) : CUDA_SUCCESS;
+        std::size_t bytes = static_cast<std::size_t>(buffer.elements.evaluate(call.extents)) *
+                            ir::size_of(buffer.dtype);
+        CUresult result =
+            bytes ? driver_.memset_async(call.buffers[spec.fill_buffer], 0, bytes, call.stream)
+                  : CUDA_SUCCESS;
         if (result != CUDA_SUCCESS) driver_.check(result, "filling buffer " + buffer.name);
         return;
       }
-      case ir::LaunchKind::kHost: return;  // refused by resolve
+      case ir::LaunchKind::kHost:
+        return;  // refused by resolve
     }
   }
 
@@ -324,10 +381,18 @@ class CudaExecutable final : public Executable {
       const ir::Arg& arg = spec.args[i];
       pointers[i] = &values[i];
       switch (arg.kind) {
-        case ir::ArgKind::kBuffer: values[i].address = call.buffers[arg.buffer]; break;
-        case ir::ArgKind::kInt64: values[i].wide = arg.integer.evaluate(call.extents); break;
-        case ir::ArgKind::kInt32: values[i].narrow = static_cast<std::int32_t>(arg.integer.evaluate(call.extents)); break;
-        case ir::ArgKind::kFloat: values[i].real = static_cast<float>(arg.number); break;
+        case ir::ArgKind::kBuffer:
+          values[i].address = call.buffers[arg.buffer];
+          break;
+        case ir::ArgKind::kInt64:
+          values[i].wide = arg.integer.evaluate(call.extents);
+          break;
+        case ir::ArgKind::kInt32:
+          values[i].narrow = static_cast<std::int32_t>(arg.integer.evaluate(call.extents));
+          break;
+        case ir::ArgKind::kFloat:
+          values[i].real = static_cast<float>(arg.number);
+          break;
         case ir::ArgKind::kTensorMap: {
           TensorMapCache& cache = *maps_[static_cast<std::size_t>(arg.tensor_map)];
           cache.get(maps[map], call.buffers[cache.buffer()], call.extents);
@@ -351,7 +416,9 @@ class CudaExecutable final : public Executable {
       ++count;
     }
     CUlaunchConfig config;
-    auto size = [&](const ir::SizeExpr& e) { return static_cast<unsigned>(e.evaluate(call.extents)); };
+    auto size = [&](const ir::SizeExpr& e) {
+      return static_cast<unsigned>(e.evaluate(call.extents));
+    };
     config.gridDimX = size(spec.grid[0]);
     config.gridDimY = size(spec.grid[1]);
     config.gridDimZ = size(spec.grid[2]);
@@ -379,9 +446,11 @@ class CudaExecutable final : public Executable {
 
 }  // namespace
 
-std::unique_ptr<Executable> load_plan(std::shared_ptr<const Context> context, const DeviceInfo& info, const ir::LaunchPlan& plan,
+std::unique_ptr<Executable> load_plan(std::shared_ptr<const Context> context,
+                                      const DeviceInfo& info, const ir::LaunchPlan& plan,
                                       const std::vector<std::string>& cubins) {
-  return std::make_unique<CudaExecutable>(std::make_shared<const Code>(std::move(context), info, plan, cubins));
+  return std::make_unique<CudaExecutable>(
+      std::make_shared<const Code>(std::move(context), info, plan, cubins));
 }
 
 }  // namespace tenon::runtime::cuda

@@ -25,14 +25,16 @@ class LibraryProduct {
  public:
   // `algorithm` counts the library's own suggestions, best first. A context must be current. Throws
   // DeviceError when the library is missing or suggests fewer.
-  LibraryProduct(std::int64_t n, std::int64_t k, ir::DType dtype, ir::DType out_dtype, bool b_transposed, int algorithm);
+  LibraryProduct(std::int64_t n, std::int64_t k, ir::DType dtype, ir::DType out_dtype,
+                 bool b_transposed, int algorithm);
   ~LibraryProduct();
   LibraryProduct(const LibraryProduct&) = delete;
   LibraryProduct& operator=(const LibraryProduct&) = delete;
 
   // Looks up the algorithm for `m` rows (once per m; later launches find it without allocation).
   void prepare(std::int64_t m);
-  void launch(std::int64_t m, CUdeviceptr a, CUdeviceptr b, CUdeviceptr out, CUdeviceptr workspace, CUstream stream);
+  void launch(std::int64_t m, CUdeviceptr a, CUdeviceptr b, CUdeviceptr out, CUdeviceptr workspace,
+              CUstream stream);
 
  private:
   struct Choice {

@@ -18,7 +18,8 @@ class Workspaces {
   using Sizes = std::function<std::vector<std::size_t>(std::int64_t m)>;
   // The first set is made at once for `m`, so that launches of one stream up to `m` allocate
   // nothing; `m_max` bounds growth.
-  Workspaces(std::shared_ptr<const Context> context, Sizes sizes, std::int64_t m, std::int64_t m_max);
+  Workspaces(std::shared_ptr<const Context> context, Sizes sizes, std::int64_t m,
+             std::int64_t m_max);
 
   // Addresses of the set of `stream`, large enough for `m`, zero-filled when it was made; null when
   // there are no buffers. The first launch of a further stream, or with a larger m than before,

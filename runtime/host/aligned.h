@@ -16,7 +16,8 @@ class AlignedBytes {
   void resize(std::size_t size) {
     data_.reset();
     size_ = 0;
-    data_.reset(static_cast<std::byte*>(::operator new(size + (size == 0), std::align_val_t{kAlignment})));
+    data_.reset(
+        static_cast<std::byte*>(::operator new (size + (size == 0), std::align_val_t{kAlignment})));
     size_ = size;
   }
   std::byte* data() const { return data_.get(); }
@@ -24,7 +25,7 @@ class AlignedBytes {
 
  private:
   struct Delete {
-    void operator()(std::byte* p) const { ::operator delete(p, std::align_val_t{kAlignment}); }
+    void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{kAlignment}); }
   };
   std::unique_ptr<std::byte, Delete> data_;
   std::size_t size_ = 0;

@@ -27,8 +27,8 @@ std::int64_t bytes_of(ir::DType type) { return type == ir::DType::kF32 ? 4 : 2; 
 struct Cut {
   bool in_grid = false, in_loop = false, split = false;
   std::int64_t extent = 1;
-  std::int64_t share = 1;   // elements of a block; all of them outside of the grid
-  std::int64_t tile = 1;    // elements of a loop step
+  std::int64_t share = 1;  // elements of a block; all of them outside of the grid
+  std::int64_t tile = 1;   // elements of a loop step
   std::int64_t blocks = 1;
 };
 
@@ -41,18 +41,18 @@ struct CutRule {
 // All that one launch needs and threads share; pooled, so that a launch allocates nothing
 // once sizes have been seen.
 struct LaunchState {
-  std::vector<Cut> cuts;                 // by dim
-  std::vector<DimId> parallel, splits;   // grid dims
+  std::vector<Cut> cuts;                // by dim
+  std::vector<DimId> parallel, splits;  // grid dims
   std::int64_t blocks = 1, shares = 1;
   AxisExtents largest;
-  std::vector<Bound> slots;              // strides, sizes; addresses of arena tiles as offsets
-  std::vector<std::int64_t> offset;      // floats into the arena, by slot; -1: external
+  std::vector<Bound> slots;          // strides, sizes; addresses of arena tiles as offsets
+  std::vector<std::int64_t> offset;  // floats into the arena, by slot; -1: external
   std::int64_t arena_floats = 0, scratch_floats = 0;
   std::vector<float> constants;
   std::vector<std::vector<std::int64_t>> tensor_strides;  // by TensorId
   std::vector<std::int64_t> state_offset;  // floats into a share's states, in order of accumulators
   std::int64_t state_floats = 0;
-  std::vector<float> states;             // of all shares of a split
+  std::vector<float> states;  // of all shares of a split
 };
 
 // What one thread needs for one block.
@@ -70,8 +70,11 @@ std::int64_t aligned(std::int64_t floats) { return (floats + kAlign - 1) / kAlig
 
 class BlockProgram::Impl {
  public:
-  Impl(const ir::MuGraph& graph, const ir::BlockGraph& block, const ir::KernelSchedule& schedule, ir::DType elem)
-      : program_(compile_block(graph, block, elem)), loop_(block.loop), dims_(graph.signature.dims.size()) {
+  Impl(const ir::MuGraph& graph, const ir::BlockGraph& block, const ir::KernelSchedule& schedule,
+       ir::DType elem)
+      : program_(compile_block(graph, block, elem)),
+        loop_(block.loop),
+        dims_(graph.signature.dims.size()) {
     for (const ir::Tensor& t : graph.tensors) tensors_.push_back({t.axes, ir::bind(t.dtype, elem)});
     rules_.resize(dims_);
     for (std::size_t d = 0; d < dims_; ++d) {
@@ -81,7 +84,8 @@ class BlockProgram::Impl {
       rule.split_count = schedule.get("split_" + name, schedule.get("splits", 0));
       rule.grid_share = schedule.get("grid_" + name, 0);
       if (rule.tile < 0 || rule.split_count < 0 || rule.grid_share < 0)
-        throw UserError("schedule", ir::print(ir::Schedule{{schedule}, false}), "positive tile sizes and split counts");
+        throw UserError("schedule", ir::print(ir::Schedule{{schedule}, false}),
+                        "positive tile sizes and split counts");
     }
     for (const ir::GridDim& g : block.grid) {
       grid_.push_back(g.dim);
@@ -167,7 +171,8 @@ class BlockProgram::Impl {
       std::int64_t tile = rule.tile > 0 ? rule.tile : default_tile(rule, innermost);
       cut.share = extent;
       if (rule.in_grid && rule.split)
-        cut.share = ceil_div(extent, std::clamp<std::int64_t>(rule.split_count > 0 ? rule.split_count : 2, 1, extent));
+        cut.share = ceil_div(extent, std::clamp<std::int64_t>(
+                                         rule.split_count > 0 ? rule.split_count : 2, 1, extent));
       else if (rule.in_grid && rule.in_loop)
         cut.share = std::min(extent, rule.grid_share > 0 ? rule.grid_share : 8 * tile);
       else if (rule.in_grid)
@@ -189,7 +194,8 @@ class BlockProgram::Impl {
       DimId dim = static_cast<DimId>(d);
       s.largest.of({dim, ir::kFull}) = s.cuts[d].extent;
       s.largest.of({dim, ir::kGrid}) = std::min(s.cuts[d].share, s.cuts[d].extent);
-      s.largest.of({dim, ir::kLoop}) = s.largest.of({dim, ir::kGridLoop}) = std::min(s.cuts[d].tile, s.cuts[d].extent);
+      s.largest.of({dim, ir::kLoop}) = s.largest.of({dim, ir::kGridLoop}) =
+          std::min(s.cuts[d].tile, s.cuts[d].extent);
     }
     s.tensor_strides.resize(tensors_.size());
     for (std::size_t t = 0; t < tensors_.size(); ++t) {
@@ -202,8 +208,10 @@ class BlockProgram::Impl {
     }
     bind_slots(s);
     s.constants.resize(constants_.size());
-    for (std::size_t i = 0; i < constants_.size(); ++i) s.constants[i] = launch.domain->constant(constants_[i], *launch.extents);
-    std::int64_t scratch = std::max({scratch_floats(program_.prologue, frame, s.largest), scratch_floats(program_.body, frame, s.largest),
+    for (std::size_t i = 0; i < constants_.size(); ++i)
+      s.constants[i] = launch.domain->constant(constants_[i], *launch.extents);
+    std::int64_t scratch = std::max({scratch_floats(program_.prologue, frame, s.largest),
+                                     scratch_floats(program_.body, frame, s.largest),
                                      scratch_floats(program_.epilogue, frame, s.largest)});
     for (const CompiledAccumulator& acc : program_.accumulators)
       for (const Steps* steps : {&acc.init, &acc.update, &acc.merge, &acc.finalize})
@@ -232,7 +240,8 @@ class BlockProgram::Impl {
     }
     for (const auto* list : {&program_.inputs, &program_.outputs})
       for (const TensorSlot& t : *list)
-        std::copy(s.tensor_strides[static_cast<std::size_t>(t.tensor)].begin(), s.tensor_strides[static_cast<std::size_t>(t.tensor)].end(),
+        std::copy(s.tensor_strides[static_cast<std::size_t>(t.tensor)].begin(),
+                  s.tensor_strides[static_cast<std::size_t>(t.tensor)].end(),
                   s.slots[static_cast<std::size_t>(t.slot)].stride);
     for (const CompiledAccumulator& acc : program_.accumulators)
       for (int slot : acc.states) {
@@ -251,7 +260,8 @@ class BlockProgram::Impl {
     return reinterpret_cast<float*>((address + 63) / 64 * 64);
   }
 
-  void begin_block(ThreadState& t, const LaunchState& s, std::int64_t block, std::int64_t share, const BlockLaunch& launch) const {
+  void begin_block(ThreadState& t, const LaunchState& s, std::int64_t block, std::int64_t share,
+                   const BlockLaunch& launch) const {
     std::size_t need = static_cast<std::size_t>(s.arena_floats + s.scratch_floats + 2 * kAlign);
     if (t.memory.size() < need) t.memory.resize(need);
     t.slots = s.slots;
@@ -272,7 +282,8 @@ class BlockProgram::Impl {
     for (std::size_t d = 0; d < dims_; ++d) {
       const Cut& cut = s.cuts[d];
       DimId dim = static_cast<DimId>(d);
-      t.extents.of({dim, ir::kGrid}) = std::clamp<std::int64_t>(cut.extent - t.block_index[d] * cut.share, 0, cut.share);
+      t.extents.of({dim, ir::kGrid}) =
+          std::clamp<std::int64_t>(cut.extent - t.block_index[d] * cut.share, 0, cut.share);
       set_step(t, s, dim, 0);
     }
     bind_tensors(t, s, launch, false);
@@ -292,19 +303,23 @@ class BlockProgram::Impl {
     const Cut& cut = s.cuts[dim];
     t.step_index[dim] = step;
     std::int64_t share = t.extents.of({dim, ir::kGrid});
-    t.extents.of({dim, ir::kLoop}) = std::clamp<std::int64_t>(cut.extent - step * cut.tile, 0, cut.tile);
-    t.extents.of({dim, ir::kGridLoop}) = std::clamp<std::int64_t>(share - step * cut.tile, 0, cut.tile);
+    t.extents.of({dim, ir::kLoop}) =
+        std::clamp<std::int64_t>(cut.extent - step * cut.tile, 0, cut.tile);
+    t.extents.of({dim, ir::kGridLoop}) =
+        std::clamp<std::int64_t>(share - step * cut.tile, 0, cut.tile);
   }
 
   // Addresses of tensors' parts; `mute` hides outputs.
-  void bind_tensors(ThreadState& t, const LaunchState& s, const BlockLaunch& launch, bool mute) const {
+  void bind_tensors(ThreadState& t, const LaunchState& s, const BlockLaunch& launch,
+                    bool mute) const {
     auto bind = [&](const TensorSlot& at) {
       const TensorShape& tensor = tensors_[static_cast<std::size_t>(at.tensor)];
       const ir::Axes& axes = program_.frame.slots[static_cast<std::size_t>(at.slot)].axes;
       std::int64_t offset = 0;
       for (std::size_t a = 0; a < axes.size(); ++a)
         offset += begin(t, s, axes[a]) * s.tensor_strides[static_cast<std::size_t>(at.tensor)][a];
-      t.slots[static_cast<std::size_t>(at.slot)].data = launch.tensors[at.tensor] + offset * bytes_of(tensor.type);
+      t.slots[static_cast<std::size_t>(at.slot)].data =
+          launch.tensors[at.tensor] + offset * bytes_of(tensor.type);
     };
     for (const TensorSlot& in : program_.inputs) bind(in);
     for (const TensorSlot& out : program_.outputs) {
@@ -325,8 +340,10 @@ class BlockProgram::Impl {
     });
   }
 
-  // Loads of a neighbour's share: element j of an axis is element (begin + j + shift·share) mod extent.
-  void load_shifted(ThreadState& t, const LaunchState& s, const BlockLaunch& launch, bool in_loop) const {
+  // Loads of a neighbour's share: element j of an axis is element (begin + j + shift·share) mod
+  // extent.
+  void load_shifted(ThreadState& t, const LaunchState& s, const BlockLaunch& launch,
+                    bool in_loop) const {
     for (const ShiftedLoad& load : program_.shifted) {
       if (load.in_loop != in_loop) continue;
       const ir::Axes& axes = program_.frame.slots[static_cast<std::size_t>(load.slot)].axes;
@@ -334,19 +351,23 @@ class BlockProgram::Impl {
     }
   }
 
-  void copy_shifted(ThreadState& t, const LaunchState& s, const BlockLaunch& launch, const ShiftedLoad& load,
-                    const ir::Axes& axes, std::size_t a, std::int64_t from, std::int64_t to) const {
+  void copy_shifted(ThreadState& t, const LaunchState& s, const BlockLaunch& launch,
+                    const ShiftedLoad& load, const ir::Axes& axes, std::size_t a, std::int64_t from,
+                    std::int64_t to) const {
     const Bound& tile = t.slots[static_cast<std::size_t>(load.slot)];
     if (a == axes.size()) {
       const ir::DType type = tensors_[static_cast<std::size_t>(load.tensor)].type;
-      kernels().load(reinterpret_cast<float*>(tile.data) + to, launch.tensors[load.tensor] + from * bytes_of(type), type, 1, 1);
+      kernels().load(reinterpret_cast<float*>(tile.data) + to,
+                     launch.tensors[load.tensor] + from * bytes_of(type), type, 1, 1);
       return;
     }
     const Cut& cut = s.cuts[axes[a].dim];
     for (std::int64_t j = 0; j < t.extents.of(axes[a]); ++j) {
-      std::int64_t element = (begin(t, s, axes[a]) + j + load.maps[a].shift * cut.share) % cut.extent;
+      std::int64_t element =
+          (begin(t, s, axes[a]) + j + load.maps[a].shift * cut.share) % cut.extent;
       if (element < 0) element += cut.extent;
-      copy_shifted(t, s, launch, load, axes, a + 1, from + element * s.tensor_strides[static_cast<std::size_t>(load.tensor)][a],
+      copy_shifted(t, s, launch, load, axes, a + 1,
+                   from + element * s.tensor_strides[static_cast<std::size_t>(load.tensor)][a],
                    to + j * tile.stride[a]);
     }
   }
@@ -355,7 +376,8 @@ class BlockProgram::Impl {
     std::size_t i = 0;
     for (const CompiledAccumulator& acc : program_.accumulators)
       for (int slot : right ? acc.right : acc.states)
-        t.slots[static_cast<std::size_t>(slot)].data = reinterpret_cast<std::byte*>(states + s.state_offset[i++]);
+        t.slots[static_cast<std::size_t>(slot)].data =
+            reinterpret_cast<std::byte*>(states + s.state_offset[i++]);
   }
 
   // Prologue and loop of one share.
@@ -374,7 +396,8 @@ class BlockProgram::Impl {
     bind_tensors(t, s, launch, false);
   }
 
-  void run_loop(ThreadState& t, const LaunchState& s, const BlockLaunch& launch, std::size_t level) const {
+  void run_loop(ThreadState& t, const LaunchState& s, const BlockLaunch& launch,
+                std::size_t level) const {
     if (level == loop_.size()) {
       bind_tensors(t, s, launch, false);
       load_shifted(t, s, launch, true);
@@ -410,7 +433,8 @@ class BlockProgram::Impl {
   mutable tbb::enumerable_thread_specific<ThreadState> threads_;
 };
 
-BlockProgram::BlockProgram(const ir::MuGraph& graph, const ir::BlockGraph& block, const ir::KernelSchedule& schedule, ir::DType elem)
+BlockProgram::BlockProgram(const ir::MuGraph& graph, const ir::BlockGraph& block,
+                           const ir::KernelSchedule& schedule, ir::DType elem)
     : impl_(std::make_unique<Impl>(graph, block, schedule, elem)) {}
 BlockProgram::~BlockProgram() = default;
 void BlockProgram::run(const BlockLaunch& launch) const { impl_->run(launch); }

@@ -19,14 +19,15 @@ namespace tenon::runtime::host {
 // What one run of a kernel works on: tensors are dense, row-major.
 struct BlockLaunch {
   const ir::Extents* extents = nullptr;
-  ir::RoundedDomain* domain = nullptr;    // binds constants
-  std::byte* const* tensors = nullptr;    // by TensorId; null where the kernel does not use it
+  ir::RoundedDomain* domain = nullptr;  // binds constants
+  std::byte* const* tensors = nullptr;  // by TensorId; null where the kernel does not use it
 };
 
 class BlockProgram {
  public:
   // Throws UserError for what the host engine cannot execute.
-  BlockProgram(const ir::MuGraph& graph, const ir::BlockGraph& block, const ir::KernelSchedule& schedule, ir::DType elem);
+  BlockProgram(const ir::MuGraph& graph, const ir::BlockGraph& block,
+               const ir::KernelSchedule& schedule, ir::DType elem);
   ~BlockProgram();
   BlockProgram(const BlockProgram&) = delete;
   BlockProgram& operator=(const BlockProgram&) = delete;

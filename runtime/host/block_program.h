@@ -24,8 +24,8 @@ struct ShiftedLoad {
 };
 
 struct CompiledAccumulator {
-  std::vector<int> states;         // slots
-  std::vector<int> right;          // slots of the other share's states, for merge
+  std::vector<int> states;  // slots
+  std::vector<int> right;   // slots of the other share's states, for merge
   Steps init, update, merge, finalize;
 };
 

@@ -17,7 +17,8 @@ using ir::ValueId;
 
 int add_slot(Frame& frame, Axes axes, ir::DType type, bool external) {
   if (axes.size() > kMaxRank)
-    throw UserError(fmt::format("a tensor has {} axes; the host engine takes at most {}", axes.size(), kMaxRank));
+    throw UserError(fmt::format("a tensor has {} axes; the host engine takes at most {}",
+                                axes.size(), kMaxRank));
   frame.slots.push_back(Slot{std::move(axes), type, external});
   return static_cast<int>(frame.slots.size()) - 1;
 }
@@ -33,7 +34,8 @@ ProductStep compile_product(const Frame& frame, int a, int b, ir::DimId dim, int
   step.zero = zero;
   step.a_k = ir::find_dim(xa, dim);
   step.b_k = ir::find_dim(xb, dim);
-  TENON_CHECK(step.a_k >= 0 && step.b_k >= 0, "a product contracts an axis that both operands have");
+  TENON_CHECK(step.a_k >= 0 && step.b_k >= 0,
+              "a product contracts an axis that both operands have");
   for (int i = 0; i < static_cast<int>(xo.size()); ++i) {
     ir::DimId d = xo[static_cast<std::size_t>(i)].dim;
     int in_a = ir::find_dim(xa, d);
@@ -54,7 +56,8 @@ ProductStep compile_product(const Frame& frame, int a, int b, ir::DimId dim, int
       step.out_n = i;
     }
   }
-  TENON_CHECK(step.out_n < 0 || step.out_n == static_cast<int>(xo.size()) - 1, "columns of a product are adjacent");
+  TENON_CHECK(step.out_n < 0 || step.out_n == static_cast<int>(xo.size()) - 1,
+              "columns of a product are adjacent");
   return step;
 }
 
@@ -68,8 +71,10 @@ bool known(OpKind op) {
     case OpKind::kDiv:
     case OpKind::kSquare:
     case OpKind::kSqrt:
-    case OpKind::kRsqrt: return true;
-    default: return false;
+    case OpKind::kRsqrt:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -84,9 +89,11 @@ class Compiler {
     needed_.assign(places_.size(), false);
   }
 
-  Steps run(const std::vector<ValueId>& values, const std::vector<Export>& exports, const std::vector<SumInto>& sums) {
+  Steps run(const std::vector<ValueId>& values, const std::vector<Export>& exports,
+            const std::vector<SumInto>& sums) {
     for (ValueId v : values) assign(v);
-    for (const SumInto& s : sums) chain_for_sum(s.value).sums.push_back({s.value, ir::kNoValue, s.slot});
+    for (const SumInto& s : sums)
+      chain_for_sum(s.value).sums.push_back({s.value, ir::kNoValue, s.slot});
     mark_needed();
     for (const Export& e : exports) assign_export(e);
     for (std::size_t i = 0; i < plans_.size(); ++i) emit(static_cast<int>(i));
@@ -113,7 +120,8 @@ class Compiler {
 
   int new_plan(Axes axes) {
     if (axes.size() > kMaxRank)
-      throw UserError(fmt::format("a value has {} axes; the host engine takes at most {}", axes.size(), kMaxRank));
+      throw UserError(fmt::format("a value has {} axes; the host engine takes at most {}",
+                                  axes.size(), kMaxRank));
     plans_.push_back(Plan{ir::kNoValue, std::move(axes), {}, {}, {}});
     return static_cast<int>(plans_.size()) - 1;
   }
@@ -168,17 +176,20 @@ class Compiler {
         return;
       case OpClass::kPointwise:
         if (!known(node.op))
-          throw UserError("operator", std::string(ir::info(node.op).name), "an operator of the host engine");
+          throw UserError("operator", std::string(ir::info(node.op).name),
+                          "an operator of the host engine");
         break;
       case OpClass::kRounding:
-      case OpClass::kShape: break;
+      case OpClass::kShape:
+        break;
     }
     int first = 0;
     bool fused = false;
     for (ValueId operand : {node.a, node.b}) {
       if (operand == ir::kNoValue) continue;
       first = std::max(first, ready(operand, &node.axes));
-      fused = fused || (home_[at(operand)] >= 0 && chained_[at(operand)] && graph_.axes(operand) == node.axes);
+      fused = fused || (home_[at(operand)] >= 0 && chained_[at(operand)] &&
+                        graph_.axes(operand) == node.axes);
     }
     int chain = find_chain(node.axes, first, fused);
     plans_[static_cast<std::size_t>(chain)].nodes.push_back(v);
@@ -221,7 +232,8 @@ class Compiler {
     if (plan.product != ir::kNoValue) {
       const Node& node = graph_.node(plan.product);
       int out = add_slot(frame_, node.axes);
-      steps_.push_back(compile_product(frame_, slot_of(node.a), slot_of(node.b), node.dim, out, true));
+      steps_.push_back(
+          compile_product(frame_, slot_of(node.a), slot_of(node.b), node.dim, out, true));
       place(plan.product) = {Place::kSlot, out};
       return;
     }
@@ -235,7 +247,8 @@ class Compiler {
     for (const Export& e : plan.stores)
       if (!chained_[at(e.value)]) emit_store(operand(e.value), e.slot);
     assign_strips();
-    TENON_CHECK(chain_.views.size() <= kMaxViews && chain_.registers <= kMaxRegisters, "a chain is short");
+    TENON_CHECK(chain_.views.size() <= kMaxViews && chain_.registers <= kMaxRegisters,
+                "a chain is short");
     steps_.push_back(std::move(chain_));
   }
 
@@ -372,8 +385,9 @@ class Compiler {
 
 }  // namespace
 
-Steps compile(Frame& frame, const ir::Graph& graph, const std::vector<ValueId>& values, std::vector<Place>& places,
-              const std::vector<Export>& exports, const std::vector<SumInto>& sums, ir::DType elem) {
+Steps compile(Frame& frame, const ir::Graph& graph, const std::vector<ValueId>& values,
+              std::vector<Place>& places, const std::vector<Export>& exports,
+              const std::vector<SumInto>& sums, ir::DType elem) {
   return Compiler(frame, graph, places, elem).run(values, exports, sums);
 }
 

@@ -17,12 +17,14 @@ void copy(Frame& frame, Place from, int to, ir::DType elem, Steps& steps) {
   ir::Graph graph;
   ValueId v = graph.input("x", frame.slots[static_cast<std::size_t>(to)].axes);
   std::vector<Place> places = {from};
-  for (Step& step : compile(frame, graph, {}, places, {Export{v, to}}, {}, elem)) steps.push_back(std::move(step));
+  for (Step& step : compile(frame, graph, {}, places, {Export{v, to}}, {}, elem))
+    steps.push_back(std::move(step));
 }
 
 std::vector<ValueId> all_nodes(const ir::Graph& graph) {
   std::vector<ValueId> nodes;
-  for (ValueId v = static_cast<ValueId>(graph.inputs().size()); v < graph.value_count(); ++v) nodes.push_back(v);
+  for (ValueId v = static_cast<ValueId>(graph.inputs().size()); v < graph.value_count(); ++v)
+    nodes.push_back(v);
   return nodes;
 }
 
@@ -30,7 +32,8 @@ class BlockCompiler {
  public:
   BlockCompiler(const ir::MuGraph& graph, const ir::BlockGraph& block, ir::DType elem)
       : graph_(graph), block_(block), elem_(elem), stage_(ir::stages(block)) {
-    bool split = std::any_of(block.grid.begin(), block.grid.end(), [](const ir::GridDim& g) { return g.split; });
+    bool split = std::any_of(block.grid.begin(), block.grid.end(),
+                             [](const ir::GridDim& g) { return g.split; });
     // Without loop and split everything before the epilogue runs once: one stage fuses better.
     if (block.loop.empty() && !split)
       for (Stage& s : stage_)
@@ -60,10 +63,13 @@ class BlockCompiler {
       const ir::BlockInput& in = block_.inputs[i];
       const ir::Tensor& tensor = graph_.tensors[static_cast<std::size_t>(in.tensor)];
       const ir::Axes& axes = block_.graph.inputs()[i].axes;
-      bool shifted = std::any_of(in.maps.begin(), in.maps.end(), [](const ir::AxisMap& m) { return m.shift != 0; });
-      int slot = shifted ? add_slot(frame(), axes) : add_slot(frame(), axes, ir::bind(tensor.dtype, elem_), true);
+      bool shifted = std::any_of(in.maps.begin(), in.maps.end(),
+                                 [](const ir::AxisMap& m) { return m.shift != 0; });
+      int slot = shifted ? add_slot(frame(), axes)
+                         : add_slot(frame(), axes, ir::bind(tensor.dtype, elem_), true);
       if (shifted) {
-        bool in_loop = std::any_of(axes.begin(), axes.end(), [](const ir::Axis& a) { return (a.part & ir::kLoop) != 0; });
+        bool in_loop = std::any_of(axes.begin(), axes.end(),
+                                   [](const ir::Axis& a) { return (a.part & ir::kLoop) != 0; });
         out_.shifted.push_back({in.tensor, slot, in.maps, in_loop});
       } else {
         out_.inputs.push_back({in.tensor, slot, ir::kNoValue});
@@ -80,7 +86,8 @@ class BlockCompiler {
         const ir::Axes& have = block_.graph.axes(o.value);
         axis.part = have[static_cast<std::size_t>(ir::find_dim(have, axis.dim))].part;
       }
-      out_.outputs.push_back({o.tensor, add_slot(frame(), axes, ir::bind(tensor.dtype, elem_), true), o.value});
+      out_.outputs.push_back(
+          {o.tensor, add_slot(frame(), axes, ir::bind(tensor.dtype, elem_), true), o.value});
     }
   }
 
@@ -99,7 +106,8 @@ class BlockCompiler {
   std::vector<SumInto> fused_sums() const {
     std::vector<SumInto> sums;
     for (std::size_t i = 0; i < block_.accumulators.size(); ++i)
-      if (block_.accumulators[i].kind == "sum") sums.push_back({block_.accumulators[i].operands[0], out_.accumulators[i].states[0]});
+      if (block_.accumulators[i].kind == "sum")
+        sums.push_back({block_.accumulators[i].operands[0], out_.accumulators[i].states[0]});
     return sums;
   }
 
@@ -108,28 +116,33 @@ class BlockCompiler {
     std::vector<Export> exports;
     for (ValueId v : all_nodes(block_.graph)) {
       const ir::Node& node = block_.graph.node(v);
-      if (node.op == ir::OpKind::kConst ? which == Stage::kPrologue : stage(v) == which) values.push_back(v);
+      if (node.op == ir::OpKind::kConst ? which == Stage::kPrologue : stage(v) == which)
+        values.push_back(v);
       // Operands from an earlier stage must be in memory.
       for (ValueId operand : {node.a, node.b})
-        if (operand != ir::kNoValue && stage(operand) == which && stage(v) != which && !block_.graph.is_input(operand))
+        if (operand != ir::kNoValue && stage(operand) == which && stage(v) != which &&
+            !block_.graph.is_input(operand))
           exports.push_back({operand, -1});
     }
     for (const ir::Accumulator& acc : block_.accumulators)
       for (ValueId operand : acc.operands)
-        if (!block_.graph.is_input(operand) && stage(operand) == which && !(acc.kind == "sum" && which == Stage::kBody))
+        if (!block_.graph.is_input(operand) && stage(operand) == which &&
+            !(acc.kind == "sum" && which == Stage::kBody))
           exports.push_back({operand, -1});
     for (std::size_t i = 0; i < block_.outputs.size(); ++i)
-      if (stage(block_.outputs[i].value) == which) exports.push_back({block_.outputs[i].value, out_.outputs[i].slot});
+      if (stage(block_.outputs[i].value) == which)
+        exports.push_back({block_.outputs[i].value, out_.outputs[i].slot});
     return compile(frame(), block_.graph, values, places_, exports, sums, elem_);
   }
 
   // Copies the values `out` of an expression into `slots`, all read before any is written.
-  void assign(const ir::Graph& graph, const std::vector<ValueId>& out, const std::vector<Place>& places,
-              const std::vector<int>& slots, Steps& steps) {
+  void assign(const ir::Graph& graph, const std::vector<ValueId>& out,
+              const std::vector<Place>& places, const std::vector<int>& slots, Steps& steps) {
     std::vector<Place> from;
     for (std::size_t i = 0; i < out.size(); ++i) {
       Place p = places[static_cast<std::size_t>(out[i])];
-      bool overwritten = p.kind == Place::kSlot && p.index != slots[i] && std::find(slots.begin(), slots.end(), p.index) != slots.end();
+      bool overwritten = p.kind == Place::kSlot && p.index != slots[i] &&
+                         std::find(slots.begin(), slots.end(), p.index) != slots.end();
       if (overwritten) {
         int temporary = add_slot(frame(), graph.axes(out[i]));
         copy(frame(), p, temporary, elem_, steps);
@@ -140,7 +153,8 @@ class BlockCompiler {
     for (std::size_t i = 0; i < out.size(); ++i) copy(frame(), from[i], slots[i], elem_, steps);
   }
 
-  Steps expression(const ir::Graph& graph, const std::vector<ValueId>& out, std::vector<Place>& places) {
+  Steps expression(const ir::Graph& graph, const std::vector<ValueId>& out,
+                   std::vector<Place>& places) {
     std::vector<Export> exports;
     for (ValueId v : out)
       if (!graph.is_input(v)) exports.push_back({v, -1});
@@ -159,8 +173,11 @@ class BlockCompiler {
     c.init = expression(acc.init, acc.init_out, places);
     assign(acc.init, acc.init_out, places, c.states, c.init);
 
-    if (acc.kind == "matmul" && place(acc.operands[0]).kind == Place::kSlot && place(acc.operands[1]).kind == Place::kSlot) {
-      c.update.push_back(compile_product(frame(), place(acc.operands[0]).index, place(acc.operands[1]).index, acc.dim, c.states[0], false));
+    if (acc.kind == "matmul" && place(acc.operands[0]).kind == Place::kSlot &&
+        place(acc.operands[1]).kind == Place::kSlot) {
+      c.update.push_back(compile_product(frame(), place(acc.operands[0]).index,
+                                         place(acc.operands[1]).index, acc.dim, c.states[0],
+                                         false));
     } else if (acc.kind != "sum") {
       places = states;
       for (ValueId operand : acc.operands) places.push_back(place(operand));
@@ -187,7 +204,8 @@ class BlockCompiler {
     for (ValueId v : all_nodes(block_.graph)) {
       const ir::Node& node = block_.graph.node(v);
       if (node.op == ir::OpKind::kAccumulated)
-        place(v) = results_[first[static_cast<std::size_t>(node.accumulator)] + static_cast<std::size_t>(node.result)];
+        place(v) = results_[first[static_cast<std::size_t>(node.accumulator)] +
+                            static_cast<std::size_t>(node.result)];
     }
   }
 
@@ -215,11 +233,13 @@ ir::BlockGraph product_block(const ir::MuGraph& graph, const ir::LibraryMatmul& 
   for (ir::TensorId t : {product.a, product.b}) {
     const ir::Tensor& tensor = graph.tensors[static_cast<std::size_t>(t)];
     ir::BlockInput in{t, {}};
-    for (const ir::Axis& axis : tensor.axes) in.maps.push_back({axis.dim == product.dim ? ir::kLoop : ir::kGrid, 0});
+    for (const ir::Axis& axis : tensor.axes)
+      in.maps.push_back({axis.dim == product.dim ? ir::kLoop : ir::kGrid, 0});
     block.inputs.push_back(in);
     operands.push_back(block.graph.input(tensor.name, ir::tiled_axes(tensor, in)));
   }
-  block.accumulators.push_back(ir::make_matmul_accumulator(block.graph, operands[0], operands[1], product.dim));
+  block.accumulators.push_back(
+      ir::make_matmul_accumulator(block.graph, operands[0], operands[1], product.dim));
   ValueId sum = block.graph.accumulated(0, 0, ir::result_axes(block.accumulators[0], 0));
   block.outputs.push_back({product.out, sum});
   return block;

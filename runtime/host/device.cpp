@@ -42,8 +42,10 @@ class HostDevice final : public Device {
     if (bytes) std::memset(to, value, bytes);
   }
   void synchronize() override {}
-  std::unique_ptr<Executable> load(const ir::LaunchPlan& plan, const std::vector<std::string>&) override {
-    if (plan.device_class != "host") throw UserError("a plan for device", plan.device_class, "a plan for host");
+  std::unique_ptr<Executable> load(const ir::LaunchPlan& plan,
+                                   const std::vector<std::string>&) override {
+    if (plan.device_class != "host")
+      throw UserError("a plan for device", plan.device_class, "a plan for host");
     return make_executable(plan);
   }
 
@@ -72,7 +74,8 @@ DeviceInfo host_info() {
   info.target.fp32_tflops = 2.5e9 * 2 * lanes * 1.2 * threads / 1e12;
   info.target.matrix_tflops = info.target.fp32_tflops;
   info.target.launch_us = 5;
-  info.target.l2_bytes = static_cast<int>(std::min<std::size_t>(last_level_cache_bytes(), std::size_t{1} << 30));
+  info.target.l2_bytes =
+      static_cast<int>(std::min<std::size_t>(last_level_cache_bytes(), std::size_t{1} << 30));
   info.memory_bytes = physical_memory_bytes();
   return info;
 }

@@ -20,15 +20,18 @@ namespace tenon::runtime::host {
 namespace {
 
 // Tensors that are only read share the type of those that are written.
-std::byte* writable(const void* p) { return const_cast<std::byte*>(static_cast<const std::byte*>(p)); }
+std::byte* writable(const void* p) {
+  return const_cast<std::byte*>(static_cast<const std::byte*>(p));
+}
 
 std::int64_t bytes_of(const ir::Tensor& tensor, const ir::Extents& extents, ir::DType elem) {
-  return ir::element_count(tensor.axes, extents) * static_cast<std::int64_t>(ir::size_of(ir::bind(tensor.dtype, elem)));
+  return ir::element_count(tensor.axes, extents) *
+         static_cast<std::int64_t>(ir::size_of(ir::bind(tensor.dtype, elem)));
 }
 
 // Addresses and scratch of one launch; pooled.
 struct LaunchMemory {
-  std::vector<std::byte*> tensors;      // by TensorId
+  std::vector<std::byte*> tensors;  // by TensorId
   std::vector<AlignedBytes> intermediates;
   ir::Extents extents;
 };
@@ -43,17 +46,22 @@ class Code {
     ir::Schedule schedule = ir::parse_schedule(plan_.schedule);
     for (std::size_t i = 0; i < graph_.kernels.size(); ++i) {
       const ir::Kernel& kernel = graph_.kernels[i];
-      const ir::KernelSchedule own = i < schedule.kernels.size() ? schedule.kernels[i] : ir::KernelSchedule{"host", {}};
+      const ir::KernelSchedule own =
+          i < schedule.kernels.size() ? schedule.kernels[i] : ir::KernelSchedule{"host", {}};
       if (const ir::LibraryMatmul* product = kernel.library())
-        kernels_.push_back(std::make_unique<BlockProgram>(graph_, product_block(graph_, *product), own, plan_.dtype));
+        kernels_.push_back(std::make_unique<BlockProgram>(graph_, product_block(graph_, *product),
+                                                          own, plan_.dtype));
       else
-        kernels_.push_back(std::make_unique<BlockProgram>(graph_, *kernel.block(), own, plan_.dtype));
+        kernels_.push_back(
+            std::make_unique<BlockProgram>(graph_, *kernel.block(), own, plan_.dtype));
     }
-    if (!graph_.prepare.outputs.empty()) prepare_ = std::make_unique<PrepareProgram>(graph_, plan_.dtype);
+    if (!graph_.prepare.outputs.empty())
+      prepare_ = std::make_unique<PrepareProgram>(graph_, plan_.dtype);
     for (const ir::Launch& launch : plan_.main) main_.push_back(kernel_index(launch));
     for (const ir::Launch& launch : plan_.prepare)
       if (launch.kind != ir::LaunchKind::kHost || launch.entry != "prepare")
-        throw UserError("a launch of the plan's prepare step", launch.entry, "the host launch 'prepare'");
+        throw UserError("a launch of the plan's prepare step", launch.entry,
+                        "the host launch 'prepare'");
   }
 
   const ir::LaunchPlan& plan() const { return plan_; }
@@ -63,10 +71,13 @@ class Code {
     if (prepare_) prepare_->run({&plan_.extents, &domain_, tensors});
   }
 
-  void launch(const void* const* inputs, void* const* outputs, const std::vector<AlignedBytes>& prepared, std::int64_t m) const {
+  void launch(const void* const* inputs, void* const* outputs,
+              const std::vector<AlignedBytes>& prepared, std::int64_t m) const {
     auto memory = launches_.take();
     bind(*memory, inputs, outputs, prepared, m);
-    for (int kernel : main_) kernels_[static_cast<std::size_t>(kernel)]->run({&memory->extents, &domain_, memory->tensors.data()});
+    for (int kernel : main_)
+      kernels_[static_cast<std::size_t>(kernel)]->run(
+          {&memory->extents, &domain_, memory->tensors.data()});
     launches_.give(std::move(memory));
   }
 
@@ -85,7 +96,8 @@ class Code {
         launch.entry.find_first_not_of("0123456789") == std::string::npos)
       index = static_cast<std::size_t>(std::stoi(launch.entry));
     if (index >= graph_.kernels.size())
-      throw UserError("a launch of a host plan", launch.entry, fmt::format("the index of one of its {} kernels", graph_.kernels.size()));
+      throw UserError("a launch of a host plan", launch.entry,
+                      fmt::format("the index of one of its {} kernels", graph_.kernels.size()));
     return static_cast<int>(index);
   }
 
@@ -93,22 +105,29 @@ class Code {
   void check_fit() const {
     const ir::Signature& s = graph_.signature;
     if (s.dims != plan_.dims || plan_.extents.size() != s.dims.size())
-      throw UserError("the plan names other dims than its µGraph; a plan and its µGraph must agree");
+      throw UserError(
+          "the plan names other dims than its µGraph; a plan and its µGraph must agree");
     for (std::size_t d = 0; d < s.dims.size(); ++d)
-      if (plan_.extents[d] < 1) throw UserError("extent of " + s.dims[d], std::to_string(plan_.extents[d]), "an integer of at least 1");
-    if (plan_.input_count != static_cast<int>(s.inputs.size()) || plan_.output_count != static_cast<int>(s.outputs.size()))
-      throw UserError("the plan has other inputs or outputs than its µGraph; a plan and its µGraph must agree");
+      if (plan_.extents[d] < 1)
+        throw UserError("extent of " + s.dims[d], std::to_string(plan_.extents[d]),
+                        "an integer of at least 1");
+    if (plan_.input_count != static_cast<int>(s.inputs.size()) ||
+        plan_.output_count != static_cast<int>(s.outputs.size()))
+      throw UserError(
+          "the plan has other inputs or outputs than its µGraph; a plan and its µGraph must agree");
     for (std::size_t i = 0; i < s.inputs.size() + s.outputs.size(); ++i) {
       const ir::Tensor& tensor = graph_.tensors[i];
       const ir::Buffer& buffer = plan_.buffers[i];
       if (buffer.dtype != ir::bind(tensor.dtype, plan_.dtype) ||
-          buffer.elements.evaluate(plan_.extents.data()) != ir::element_count(tensor.axes, plan_.extents))
-        throw UserError("buffer " + buffer.name + " of the plan does not fit tensor " + tensor.name + " of its µGraph");
+          buffer.elements.evaluate(plan_.extents.data()) !=
+              ir::element_count(tensor.axes, plan_.extents))
+        throw UserError("buffer " + buffer.name + " of the plan does not fit tensor " +
+                        tensor.name + " of its µGraph");
     }
   }
 
-  void bind(LaunchMemory& memory, const void* const* inputs, void* const* outputs, const std::vector<AlignedBytes>& prepared,
-            std::int64_t m) const {
+  void bind(LaunchMemory& memory, const void* const* inputs, void* const* outputs,
+            const std::vector<AlignedBytes>& prepared, std::int64_t m) const {
     memory.extents = plan_.extents;
     if (plan_.dynamic_dim >= 0) memory.extents[static_cast<std::size_t>(plan_.dynamic_dim)] = m;
     memory.tensors.assign(graph_.tensors.size(), nullptr);
@@ -116,13 +135,15 @@ class Code {
     std::size_t in = static_cast<std::size_t>(plan_.input_count);
     std::size_t out = static_cast<std::size_t>(plan_.output_count);
     for (std::size_t i = 0; i < in; ++i) memory.tensors[i] = writable(inputs[i]);
-    for (std::size_t i = 0; i < out; ++i) memory.tensors[in + i] = static_cast<std::byte*>(outputs[i]);
+    for (std::size_t i = 0; i < out; ++i)
+      memory.tensors[in + i] = static_cast<std::byte*>(outputs[i]);
     for (std::size_t t = in + out; t < graph_.tensors.size(); ++t) {
       if (prepared[t].data()) {
         memory.tensors[t] = prepared[t].data();
         continue;
       }
-      std::size_t bytes = static_cast<std::size_t>(bytes_of(graph_.tensors[t], memory.extents, plan_.dtype));
+      std::size_t bytes =
+          static_cast<std::size_t>(bytes_of(graph_.tensors[t], memory.extents, plan_.dtype));
       if (memory.intermediates[t].size() < bytes) memory.intermediates[t].resize(bytes);
       memory.tensors[t] = memory.intermediates[t].data();
     }
@@ -139,11 +160,13 @@ class Code {
 
 class HostExecutable final : public Executable {
  public:
-  explicit HostExecutable(std::shared_ptr<const Code> code) : code_(std::move(code)), prepared_(code_->graph().tensors.size()) {
+  explicit HostExecutable(std::shared_ptr<const Code> code)
+      : code_(std::move(code)), prepared_(code_->graph().tensors.size()) {
     for (std::size_t t = 0; t < prepared_.size(); ++t) {
       const ir::Tensor& tensor = code_->graph().tensors[t];
       if (tensor.kind == ir::TensorKind::kPrepared)
-        prepared_[t].resize(static_cast<std::size_t>(bytes_of(tensor, plan().extents, plan().dtype)));
+        prepared_[t].resize(
+            static_cast<std::size_t>(bytes_of(tensor, plan().extents, plan().dtype)));
     }
   }
 
@@ -160,12 +183,15 @@ class HostExecutable final : public Executable {
     bound_.store(true, std::memory_order_release);
   }
 
-  void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle, bool) override {
+  void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle,
+              bool) override {
     check_launch(plan(), m, bound_.load(std::memory_order_acquire));
     if (m != 0) code_->launch(inputs, outputs, prepared_, m);
   }
 
-  std::unique_ptr<Executable> replicate() const override { return std::make_unique<HostExecutable>(code_); }
+  std::unique_ptr<Executable> replicate() const override {
+    return std::make_unique<HostExecutable>(code_);
+  }
 
  private:
   std::shared_ptr<const Code> code_;

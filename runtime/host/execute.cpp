@@ -21,13 +21,16 @@ struct Range {
   std::int64_t begin = 0, end = 0;
 };
 
-void zero(const Bound& slot) { std::memset(slot.data, 0, static_cast<std::size_t>(slot.elements) * sizeof(float)); }
+void zero(const Bound& slot) {
+  std::memset(slot.data, 0, static_cast<std::size_t>(slot.elements) * sizeof(float));
+}
 
 // The loops of a chain: extents and, for each view, strides in elements. Axes of extent 1 are
 // dropped and neighbours that every view crosses contiguously are merged, which lengthens strips.
 class ChainLoops {
  public:
-  ChainLoops(const Chain& chain, const Context& context, const Range& range) : chain_(chain), context_(context) {
+  ChainLoops(const Chain& chain, const Context& context, const Range& range)
+      : chain_(chain), context_(context) {
     const std::size_t views = chain.views.size();
     for (std::size_t v = 0; v < views; ++v) address_[v] = slot(v).data;
     for (std::size_t i = 0; i < chain.axes.size(); ++i) {
@@ -52,7 +55,8 @@ class ChainLoops {
     std::int64_t index[kMaxRank + 1] = {};
     const int inner = rank_ - 1;
     for (;;) {
-      for (std::int64_t s = 0; s < extent_[inner]; s += kStrip) f(s, std::min(kStrip, extent_[inner] - s));
+      for (std::int64_t s = 0; s < extent_[inner]; s += kStrip)
+        f(s, std::min(kStrip, extent_[inner] - s));
       int i = inner - 1;
       for (; i >= 0; --i) {
         if (++index[i] < extent_[i]) {
@@ -71,8 +75,12 @@ class ChainLoops {
     std::size_t v = static_cast<std::size_t>(view);
     return address_[v] ? address_[v] + s * inner_stride(view) * bytes_of(type(v)) : nullptr;
   }
-  std::int64_t inner_stride(int view) const { return strides_[static_cast<std::size_t>(view)].by_loop[rank_ - 1]; }
-  ir::DType type(std::size_t v) const { return context_.frame->slots[static_cast<std::size_t>(chain_.views[v].slot)].type; }
+  std::int64_t inner_stride(int view) const {
+    return strides_[static_cast<std::size_t>(view)].by_loop[rank_ - 1];
+  }
+  ir::DType type(std::size_t v) const {
+    return context_.frame->slots[static_cast<std::size_t>(chain_.views[v].slot)].type;
+  }
 
  private:
   struct Strides {
@@ -120,7 +128,11 @@ struct Value {
 class ChainRun {
  public:
   ChainRun(const Chain& chain, const Context& context, const Range& range, float* strips)
-      : chain_(chain), context_(context), kernels_(*context.kernels), loops_(chain, context, range), strips_(strips) {}
+      : chain_(chain),
+        context_(context),
+        kernels_(*context.kernels),
+        loops_(chain, context, range),
+        strips_(strips) {}
 
   void run() {
     loops_.each_strip([this](std::int64_t s, std::int64_t n) {
@@ -172,7 +184,8 @@ class ChainRun {
       case Instruction::kStore: {
         std::byte* to = loops_.at(in.view, s);
         if (to)
-          kernels_.store(to, loops_.type(static_cast<std::size_t>(in.view)), loops_.inner_stride(in.view), spread(value(in.a), n), n);
+          kernels_.store(to, loops_.type(static_cast<std::size_t>(in.view)),
+                         loops_.inner_stride(in.view), spread(value(in.a), n), n);
         return;
       }
       case Instruction::kSum: {
@@ -203,14 +216,18 @@ class ChainRun {
 };
 
 std::int64_t extent_at(const Context& context, int slot, int axis) {
-  return axis < 0 ? 1 : context.extents->of(context.frame->slots[static_cast<std::size_t>(slot)].axes[static_cast<std::size_t>(axis)]);
+  return axis < 0 ? 1
+                  : context.extents->of(context.frame->slots[static_cast<std::size_t>(slot)]
+                                            .axes[static_cast<std::size_t>(axis)]);
 }
 
-std::int64_t stride_at(const Context& context, int slot, int axis) { return axis < 0 ? 0 : context.slots[slot].stride[axis]; }
+std::int64_t stride_at(const Context& context, int slot, int axis) {
+  return axis < 0 ? 0 : context.slots[slot].stride[axis];
+}
 
 // Rows [m0, m1) and columns [n0, n1) of every matrix of the product.
-void run_product(const ProductStep& step, const Context& context, std::int64_t m0, std::int64_t m1, std::int64_t n0,
-                 std::int64_t n1, float* scratch) {
+void run_product(const ProductStep& step, const Context& context, std::int64_t m0, std::int64_t m1,
+                 std::int64_t n0, std::int64_t n1, float* scratch) {
   const auto& slots = context.frame->slots;
   Product p;
   p.m = m1 - m0;
@@ -255,10 +272,13 @@ void run_product_parallel(const ProductStep& step, const Context& context) {
   constexpr std::int64_t kRows = 96, kColumns = 256;
   std::int64_t m = extent_at(context, step.out, step.out_m);
   std::int64_t n = extent_at(context, step.out, step.out_n);
-  tbb::parallel_for(tbb::blocked_range2d<std::int64_t>(0, m, kRows, 0, n, kColumns), [&](const auto& r) {
-    std::vector<float> scratch(static_cast<std::size_t>(product_scratch(r.rows().end() - r.rows().begin())));
-    run_product(step, context, r.rows().begin(), r.rows().end(), r.cols().begin(), r.cols().end(), scratch.data());
-  });
+  tbb::parallel_for(
+      tbb::blocked_range2d<std::int64_t>(0, m, kRows, 0, n, kColumns), [&](const auto& r) {
+        std::vector<float> scratch(
+            static_cast<std::size_t>(product_scratch(r.rows().end() - r.rows().begin())));
+        run_product(step, context, r.rows().begin(), r.rows().end(), r.cols().begin(),
+                    r.cols().end(), scratch.data());
+      });
 }
 
 // An axis along which every written slot extends, so that threads never meet: the outermost
@@ -267,11 +287,13 @@ int parallel_axis(const Chain& chain, const Context& context) {
   constexpr std::int64_t kLong = 64;
   int best = -1;
   for (std::size_t i = 0; i < chain.axes.size(); ++i) {
-    bool safe = std::all_of(chain.views.begin(), chain.views.end(), [&](const ChainView& v) { return !v.written || v.axis[i] >= 0; });
+    bool safe = std::all_of(chain.views.begin(), chain.views.end(),
+                            [&](const ChainView& v) { return !v.written || v.axis[i] >= 0; });
     if (!safe) continue;
     std::int64_t extent = context.extents->of(chain.axes[i]);
     if (extent >= kLong) return static_cast<int>(i);
-    if (best < 0 || extent > context.extents->of(chain.axes[static_cast<std::size_t>(best)])) best = static_cast<int>(i);
+    if (best < 0 || extent > context.extents->of(chain.axes[static_cast<std::size_t>(best)]))
+      best = static_cast<int>(i);
   }
   return best;
 }
@@ -289,11 +311,14 @@ void run_chain_parallel(const Chain& chain, const Context& context) {
   for (const ir::Axis& a : chain.axes) all *= std::max<std::int64_t>(1, context.extents->of(a));
   // A task of about 32 thousand elements; along the innermost axis at least a few cache lines.
   const bool innermost = axis + 1 == static_cast<int>(chain.axes.size());
-  std::int64_t grain = std::max<std::int64_t>(innermost ? kStrip : 1, 32768 / std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, extent)));
-  tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, extent, static_cast<std::size_t>(grain)), [&](const auto& r) {
-    std::vector<float> scratch(strips);
-    ChainRun(chain, context, {axis, r.begin(), r.end()}, scratch.data()).run();
-  });
+  std::int64_t grain = std::max<std::int64_t>(
+      innermost ? kStrip : 1,
+      32768 / std::max<std::int64_t>(1, all / std::max<std::int64_t>(1, extent)));
+  tbb::parallel_for(tbb::blocked_range<std::int64_t>(0, extent, static_cast<std::size_t>(grain)),
+                    [&](const auto& r) {
+                      std::vector<float> scratch(strips);
+                      ChainRun(chain, context, {axis, r.begin(), r.end()}, scratch.data()).run();
+                    });
 }
 
 }  // namespace
@@ -305,7 +330,9 @@ std::int64_t scratch_floats(const Steps& steps, const Frame& frame, const AxisEx
       floats = std::max<std::int64_t>(floats, chain->strips * kStrip);
     } else {
       const ProductStep& p = std::get<ProductStep>(step);
-      std::int64_t m = p.a_m < 0 ? 1 : largest.of(frame.slots[static_cast<std::size_t>(p.a)].axes[static_cast<std::size_t>(p.a_m)]);
+      std::int64_t m = p.a_m < 0 ? 1
+                                 : largest.of(frame.slots[static_cast<std::size_t>(p.a)]
+                                                  .axes[static_cast<std::size_t>(p.a_m)]);
       floats = std::max(floats, product_scratch(m));
     }
   }
@@ -320,7 +347,8 @@ void run(const Steps& steps, const Context& context) {
     } else {
       const ProductStep& p = std::get<ProductStep>(step);
       if (p.zero) zero(context.slots[p.out]);
-      run_product(p, context, 0, extent_at(context, p.out, p.out_m), 0, extent_at(context, p.out, p.out_n), context.scratch);
+      run_product(p, context, 0, extent_at(context, p.out, p.out_m), 0,
+                  extent_at(context, p.out, p.out_n), context.scratch);
     }
   }
 }

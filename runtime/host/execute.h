@@ -21,8 +21,12 @@ struct Bound {
 class AxisExtents {
  public:
   void resize(std::size_t dims) { extents_.assign(dims * 4, 0); }
-  std::int64_t& of(ir::Axis axis) { return extents_[static_cast<std::size_t>(axis.dim) * 4 + axis.part]; }
-  std::int64_t of(ir::Axis axis) const { return extents_[static_cast<std::size_t>(axis.dim) * 4 + axis.part]; }
+  std::int64_t& of(ir::Axis axis) {
+    return extents_[static_cast<std::size_t>(axis.dim) * 4 + axis.part];
+  }
+  std::int64_t of(ir::Axis axis) const {
+    return extents_[static_cast<std::size_t>(axis.dim) * 4 + axis.part];
+  }
 
  private:
   std::vector<std::int64_t> extents_;

@@ -46,8 +46,8 @@ struct Kernels {
   // False for an operator that these kernels do not know (nothing is written).
   bool (*unary)(ir::OpKind op, float* to, const float* a, std::int64_t n);
   // An operand that is one scalar is marked so.
-  bool (*binary)(ir::OpKind op, float* to, const float* a, bool a_scalar, const float* b, bool b_scalar,
-                 std::int64_t n);
+  bool (*binary)(ir::OpKind op, float* to, const float* a, bool a_scalar, const float* b,
+                 bool b_scalar, std::int64_t n);
   float (*sum)(const float* from, std::int64_t n);
   void (*accumulate)(float* to, std::int64_t stride, const float* from, std::int64_t n);
   void (*product)(const Product& p);

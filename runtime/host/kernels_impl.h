@@ -73,9 +73,11 @@ inline Vec load_vec(const BF16* p) {
 }
 inline Vec load_vec(const F16* p) {
 #if defined(__AVX512F__)
-  return __builtin_bit_cast(Vec, _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
+  return __builtin_bit_cast(
+      Vec, _mm512_maskz_cvtph_ps(0xffff, _mm256_loadu_si256(reinterpret_cast<const __m256i*>(p))));
 #elif defined(__F16C__)
-  return __builtin_bit_cast(Vec, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
+  return __builtin_bit_cast(Vec,
+                            _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 #else
   Vec v;
   for (int i = 0; i < kLanes; ++i) v[i] = to_float(p[i]);
@@ -85,7 +87,8 @@ inline Vec load_vec(const F16* p) {
 inline void store_vec(float* p, Vec v) { *reinterpret_cast<VecAt*>(p) = v; }
 
 template <class T>
-void load_strip(float* __restrict to, const T* __restrict from, std::int64_t stride, std::int64_t n) {
+void load_strip(float* __restrict to, const T* __restrict from, std::int64_t stride,
+                std::int64_t n) {
   if (stride == 1) {
     std::int64_t i = 0;
     for (; i + kLanes <= n; i += kLanes) store_vec(to + i, load_vec(from + i));
@@ -142,15 +145,23 @@ inline void map(float* to, const float* a, std::int64_t n, F f) {
 
 bool unary(OpKind op, float* to, const float* a, std::int64_t n) {
   switch (op) {
-    case OpKind::kSquare: map(to, a, n, [](float x) { return x * x; }); return true;
-    case OpKind::kSqrt: map(to, a, n, [](float x) { return __builtin_sqrtf(x); }); return true;
-    case OpKind::kRsqrt: map(to, a, n, [](float x) { return 1.0f / __builtin_sqrtf(x); }); return true;
-    default: return false;
+    case OpKind::kSquare:
+      map(to, a, n, [](float x) { return x * x; });
+      return true;
+    case OpKind::kSqrt:
+      map(to, a, n, [](float x) { return __builtin_sqrtf(x); });
+      return true;
+    case OpKind::kRsqrt:
+      map(to, a, n, [](float x) { return 1.0f / __builtin_sqrtf(x); });
+      return true;
+    default:
+      return false;
   }
 }
 
 template <class F>
-inline void map(float* to, const float* a, bool a_scalar, const float* b, bool b_scalar, std::int64_t n, F f) {
+inline void map(float* to, const float* a, bool a_scalar, const float* b, bool b_scalar,
+                std::int64_t n, F f) {
   const float a0 = a[0];
   const float b0 = b[0];
   if (a_scalar && b_scalar)
@@ -163,13 +174,23 @@ inline void map(float* to, const float* a, bool a_scalar, const float* b, bool b
     for (std::int64_t i = 0; i < n; ++i) to[i] = f(a[i], b[i]);
 }
 
-bool binary(OpKind op, float* to, const float* a, bool a_scalar, const float* b, bool b_scalar, std::int64_t n) {
+bool binary(OpKind op, float* to, const float* a, bool a_scalar, const float* b, bool b_scalar,
+            std::int64_t n) {
   switch (op) {
-    case OpKind::kAdd: map(to, a, a_scalar, b, b_scalar, n, [](float x, float y) { return x + y; }); return true;
-    case OpKind::kSub: map(to, a, a_scalar, b, b_scalar, n, [](float x, float y) { return x - y; }); return true;
-    case OpKind::kMul: map(to, a, a_scalar, b, b_scalar, n, [](float x, float y) { return x * y; }); return true;
-    case OpKind::kDiv: map(to, a, a_scalar, b, b_scalar, n, [](float x, float y) { return x / y; }); return true;
-    default: return false;
+    case OpKind::kAdd:
+      map(to, a, a_scalar, b, b_scalar, n, [](float x, float y) { return x + y; });
+      return true;
+    case OpKind::kSub:
+      map(to, a, a_scalar, b, b_scalar, n, [](float x, float y) { return x - y; });
+      return true;
+    case OpKind::kMul:
+      map(to, a, a_scalar, b, b_scalar, n, [](float x, float y) { return x * y; });
+      return true;
+    case OpKind::kDiv:
+      map(to, a, a_scalar, b, b_scalar, n, [](float x, float y) { return x / y; });
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -187,7 +208,8 @@ float sum(const float* from, std::int64_t n) {
   return total;
 }
 
-void accumulate(float* __restrict to, std::int64_t stride, const float* __restrict from, std::int64_t n) {
+void accumulate(float* __restrict to, std::int64_t stride, const float* __restrict from,
+                std::int64_t n) {
   if (stride == 1)
     for (std::int64_t i = 0; i < n; ++i) to[i] += from[i];
   else
@@ -196,7 +218,8 @@ void accumulate(float* __restrict to, std::int64_t stride, const float* __restri
 
 // The register block: c[Rows, Vecs·lanes] += a[Rows, k] · b[k, Vecs·lanes].
 template <int Rows, int Vecs, class B>
-void block(std::int64_t k, const float* a, std::int64_t lda, const B* b, std::int64_t ldb, float* c, std::int64_t ldc) {
+void block(std::int64_t k, const float* a, std::int64_t lda, const B* b, std::int64_t ldb, float* c,
+           std::int64_t ldc) {
   Vec sums[Rows][Vecs] = {};
   for (std::int64_t p = 0; p < k; ++p) {
     Vec row[Vecs];
@@ -220,28 +243,42 @@ void block(std::int64_t k, const float* a, std::int64_t lda, const B* b, std::in
 }
 
 template <class B>
-using Block = void (*)(std::int64_t, const float*, std::int64_t, const B*, std::int64_t, float*, std::int64_t);
+using Block = void (*)(std::int64_t, const float*, std::int64_t, const B*, std::int64_t, float*,
+                       std::int64_t);
 
 template <int Vecs, class B>
 Block<B> block_of(int rows) {
   switch (rows) {
-    case 1: return block<1, Vecs, B>;
-    case 2: return block<2, Vecs, B>;
-    case 3: return block<3, Vecs, B>;
-    case 4: return block<4, Vecs, B>;
+    case 1:
+      return block<1, Vecs, B>;
+    case 2:
+      return block<2, Vecs, B>;
+    case 3:
+      return block<3, Vecs, B>;
+    case 4:
+      return block<4, Vecs, B>;
 #if TENON_ROWS >= 6
-    case 5: return block<5, Vecs, B>;
-    case 6: return block<6, Vecs, B>;
+    case 5:
+      return block<5, Vecs, B>;
+    case 6:
+      return block<6, Vecs, B>;
 #endif
 #if TENON_ROWS >= 12
-    case 7: return block<7, Vecs, B>;
-    case 8: return block<8, Vecs, B>;
-    case 9: return block<9, Vecs, B>;
-    case 10: return block<10, Vecs, B>;
-    case 11: return block<11, Vecs, B>;
-    default: return block<12, Vecs, B>;
+    case 7:
+      return block<7, Vecs, B>;
+    case 8:
+      return block<8, Vecs, B>;
+    case 9:
+      return block<9, Vecs, B>;
+    case 10:
+      return block<10, Vecs, B>;
+    case 11:
+      return block<11, Vecs, B>;
+    default:
+      return block<12, Vecs, B>;
 #else
-    default: return block<kRowsMax, Vecs, B>;
+    default:
+      return block<kRowsMax, Vecs, B>;
 #endif
   }
 }
@@ -259,29 +296,33 @@ struct RowCut {
 
 // All rows times one panel of b with Vecs vectors of columns.
 template <int Vecs, class B>
-void rows_times_panel(std::int64_t m, std::int64_t k, const float* a, std::int64_t lda, const B* b, std::int64_t ldb,
-                      float* c, std::int64_t ldc) {
+void rows_times_panel(std::int64_t m, std::int64_t k, const float* a, std::int64_t lda, const B* b,
+                      std::int64_t ldb, float* c, std::int64_t ldc) {
   RowCut cut(m);
   for (std::int64_t i = 0; i < cut.blocks; ++i)
-    block_of<Vecs, B>(cut.size(i))(k, a + cut.begin(i) * lda, lda, b, ldb, c + cut.begin(i) * ldc, ldc);
+    block_of<Vecs, B>(cut.size(i))(k, a + cut.begin(i) * lda, lda, b, ldb, c + cut.begin(i) * ldc,
+                                   ldc);
 }
 
 // The last columns, fewer than a panel: through zero-padded copies of b and c.
-void rows_times_tail(std::int64_t m, std::int64_t k, const float* a, std::int64_t lda, const float* panel,
-                     float* c, std::int64_t ldc, std::int64_t columns, float* spare) {
+void rows_times_tail(std::int64_t m, std::int64_t k, const float* a, std::int64_t lda,
+                     const float* panel, float* c, std::int64_t ldc, std::int64_t columns,
+                     float* spare) {
   RowCut cut(m);
   for (std::int64_t i = 0; i < cut.blocks; ++i) {
     const int rows = cut.size(i);
     for (int e = 0; e < rows * kPanel; ++e) spare[e] = 0;
     block_of<2, float>(rows)(k, a + cut.begin(i) * lda, lda, panel, kPanel, spare, kPanel);
     for (int r = 0; r < rows; ++r)
-      for (std::int64_t j = 0; j < columns; ++j) c[(cut.begin(i) + r) * ldc + j] += spare[r * kPanel + j];
+      for (std::int64_t j = 0; j < columns; ++j)
+        c[(cut.begin(i) + r) * ldc + j] += spare[r * kPanel + j];
   }
 }
 
 // Rows [k0, k0 + k) × columns [n0, n0 + n) of b as fp32 rows of kPanel columns, zero-padded.
 template <class B>
-void pack_panel(float* __restrict to, const B* from, std::int64_t row, std::int64_t column, std::int64_t k, std::int64_t n) {
+void pack_panel(float* __restrict to, const B* from, std::int64_t row, std::int64_t column,
+                std::int64_t k, std::int64_t n) {
   if (column == 1) {
     if (n == kPanel) {
       for (std::int64_t p = 0; p < k; ++p) {
@@ -305,16 +346,20 @@ void pack_panel(float* __restrict to, const B* from, std::int64_t row, std::int6
 
 // One block of depth k: a is fp32 with adjacent columns.
 template <class B>
-void depth_block(const Product& p, std::int64_t k, const float* a, std::int64_t lda, const B* b, float* panel, float* spare) {
+void depth_block(const Product& p, std::int64_t k, const float* a, std::int64_t lda, const B* b,
+                 float* panel, float* spare) {
   // With few rows a panel is read once or twice: packing it would cost more than it saves.
   const bool direct = p.b_column == 1 && p.m <= 2 * kRowsMax;
   std::int64_t j = 0;
   if (direct) {
     if (p.m == 1)
-      for (; j + 8 * kLanes <= p.n; j += 8 * kLanes) block<1, 8, B>(k, a, lda, b + j, p.b_row, p.c + j, p.c_row);
+      for (; j + 8 * kLanes <= p.n; j += 8 * kLanes)
+        block<1, 8, B>(k, a, lda, b + j, p.b_row, p.c + j, p.c_row);
     if (p.m <= 3 && kLanes == 16)  // enough registers for 3 × 4 vectors
-      for (; j + 4 * kLanes <= p.n; j += 4 * kLanes) rows_times_panel<4, B>(p.m, k, a, lda, b + j, p.b_row, p.c + j, p.c_row);
-    for (; j + kPanel <= p.n; j += kPanel) rows_times_panel<2, B>(p.m, k, a, lda, b + j, p.b_row, p.c + j, p.c_row);
+      for (; j + 4 * kLanes <= p.n; j += 4 * kLanes)
+        rows_times_panel<4, B>(p.m, k, a, lda, b + j, p.b_row, p.c + j, p.c_row);
+    for (; j + kPanel <= p.n; j += kPanel)
+      rows_times_panel<2, B>(p.m, k, a, lda, b + j, p.b_row, p.c + j, p.c_row);
   } else {
     for (; j + kPanel <= p.n; j += kPanel) {
       pack_panel(panel, b + j * p.b_column, p.b_row, p.b_column, k, kPanel);
@@ -357,7 +402,8 @@ void product(const Product& p) {
 
 const Kernels& TENON_KERNELS();
 const Kernels& TENON_KERNELS() {
-  static constexpr Kernels set{TENON_KERNELS_NAME, load, store, round, unary, binary, sum, accumulate, product};
+  static constexpr Kernels set{TENON_KERNELS_NAME, load,   store, round, unary, binary, sum,
+                               accumulate,         product};
   return set;
 }
 

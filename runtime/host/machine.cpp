@@ -21,7 +21,8 @@ std::string processor_model() {
 std::size_t last_level_cache_bytes() {
   std::size_t largest = 0;
   for (int index = 0; index < 8; ++index) {
-    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) + "/size");
+    std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(index) +
+                       "/size");
     std::size_t value = 0;
     char unit = 0;
     if (!(file >> value)) continue;
@@ -36,7 +37,8 @@ std::size_t last_level_cache_bytes() {
 std::size_t physical_memory_bytes() {
   long pages = sysconf(_SC_PHYS_PAGES);
   long page = sysconf(_SC_PAGE_SIZE);
-  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page) : 0;
+  return pages > 0 && page > 0 ? static_cast<std::size_t>(pages) * static_cast<std::size_t>(page)
+                               : 0;
 }
 
 }  // namespace tenon::runtime::host

@@ -20,7 +20,8 @@ class Pool {
   std::unique_ptr<T> take() {
     for (auto& slot : slots_)
       if (slot.load(std::memory_order_relaxed) != nullptr)
-        if (T* object = slot.exchange(nullptr, std::memory_order_acquire)) return std::unique_ptr<T>(object);
+        if (T* object = slot.exchange(nullptr, std::memory_order_acquire))
+          return std::unique_ptr<T>(object);
     return std::make_unique<T>();
   }
 
@@ -28,7 +29,8 @@ class Pool {
   void give(std::unique_ptr<T> object) {
     for (auto& slot : slots_) {
       T* none = nullptr;
-      if (slot.compare_exchange_strong(none, object.get(), std::memory_order_release, std::memory_order_relaxed)) {
+      if (slot.compare_exchange_strong(none, object.get(), std::memory_order_release,
+                                       std::memory_order_relaxed)) {
         object.release();
         return;
       }

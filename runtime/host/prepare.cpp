@@ -21,7 +21,8 @@ class PrepareProgram::Impl {
       }
       std::size_t t = 0;
       while (graph.tensors[t].name != g.inputs()[static_cast<std::size_t>(v)].name) ++t;
-      int slot = add_slot(frame_, graph.tensors[t].axes, ir::bind(graph.tensors[t].dtype, elem), true);
+      int slot =
+          add_slot(frame_, graph.tensors[t].axes, ir::bind(graph.tensors[t].dtype, elem), true);
       tensors_.push_back({static_cast<ir::TensorId>(t), slot, ir::kNoValue});
       places.push_back({Place::kSlot, slot});
     }
@@ -38,7 +39,8 @@ class PrepareProgram::Impl {
   void run(const BlockLaunch& launch) const {
     AxisExtents extents;
     extents.resize(dims_);
-    for (std::size_t d = 0; d < dims_; ++d) extents.of({static_cast<ir::DimId>(d), ir::kFull}) = (*launch.extents)[d];
+    for (std::size_t d = 0; d < dims_; ++d)
+      extents.of({static_cast<ir::DimId>(d), ir::kFull}) = (*launch.extents)[d];
     std::vector<Bound> slots(frame_.slots.size());
     std::vector<std::vector<float>> tiles(frame_.slots.size());
     for (std::size_t i = 0; i < slots.size(); ++i) {
@@ -52,9 +54,11 @@ class PrepareProgram::Impl {
       tiles[i].resize(static_cast<std::size_t>(stride));
       slots[i].data = reinterpret_cast<std::byte*>(tiles[i].data());
     }
-    for (const TensorSlot& t : tensors_) slots[static_cast<std::size_t>(t.slot)].data = launch.tensors[t.tensor];
+    for (const TensorSlot& t : tensors_)
+      slots[static_cast<std::size_t>(t.slot)].data = launch.tensors[t.tensor];
     std::vector<float> constants;
-    for (const ir::Constant& c : frame_.constants) constants.push_back(launch.domain->constant(c, *launch.extents));
+    for (const ir::Constant& c : frame_.constants)
+      constants.push_back(launch.domain->constant(c, *launch.extents));
     run_parallel(steps_, {&kernels(), &frame_, slots.data(), constants.data(), &extents, nullptr});
   }
 
@@ -65,7 +69,8 @@ class PrepareProgram::Impl {
   Steps steps_;
 };
 
-PrepareProgram::PrepareProgram(const ir::MuGraph& graph, ir::DType elem) : impl_(std::make_unique<Impl>(graph, elem)) {}
+PrepareProgram::PrepareProgram(const ir::MuGraph& graph, ir::DType elem)
+    : impl_(std::make_unique<Impl>(graph, elem)) {}
 PrepareProgram::~PrepareProgram() = default;
 void PrepareProgram::run(const BlockLaunch& launch) const { impl_->run(launch); }
 

@@ -73,12 +73,12 @@ struct ProductStep {
   int a = -1, b = -1, out = -1;  // slots
   bool zero = true;              // out is set to zero first
   int a_k = -1, b_k = -1;
-  int a_m = -1, out_m = -1;      // the innermost axis that only a has
-  int b_n = -1, out_n = -1;      // the innermost axis that only b has
+  int a_m = -1, out_m = -1;  // the innermost axis that only a has
+  int b_n = -1, out_n = -1;  // the innermost axis that only b has
   struct Outer {
     int a = -1, b = -1, out = -1;
   };
-  std::vector<Outer> outer;      // the other axes of out, looped over
+  std::vector<Outer> outer;  // the other axes of out, looped over
 };
 
 using Step = std::variant<Chain, ProductStep>;

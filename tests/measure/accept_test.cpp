@@ -11,15 +11,19 @@ namespace {
 
 using test::Dims;
 
-ir::KernelSchedule tiles(std::int64_t m, std::int64_t n, std::int64_t k) { return {"host", {{"tile_m", m}, {"tile_n", n}, {"tile_k", k}}}; }
+ir::KernelSchedule tiles(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return {"host", {{"tile_m", m}, {"tile_n", n}, {"tile_k", k}}};
+}
 
 ir::Program program_of(const ir::MuGraph& graph) {
   if (graph.signature.program == "layernorm_linear")
-    return ir::parse_program(test::read_file(std::string(TENON_FIXTURES) + "/layernorm_linear.program"));
+    return ir::parse_program(
+        test::read_file(std::string(TENON_FIXTURES) + "/layernorm_linear.program"));
   return ir::catalog_program(graph.signature.program);
 }
 
-verifier::Evidence accept(const ir::MuGraph& graph, const Dims& dims, ir::DType dtype, const ir::KernelSchedule& schedule = tiles(8, 32, 64)) {
+verifier::Evidence accept(const ir::MuGraph& graph, const Dims& dims, ir::DType dtype,
+                          const ir::KernelSchedule& schedule = tiles(8, 32, 64)) {
   ir::Workload workload = ir::make_workload(program_of(graph), dims, dtype);
   auto runner = make_local_runner("host", workload);
   return runner->accept({test::host_plan(graph, dims, dtype, schedule), {}}, 1);
@@ -30,19 +34,24 @@ class Fixtures : public testing::TestWithParam<const char*> {};
 TEST_P(Fixtures, AreAccepted) {
   ir::MuGraph graph = test::fixture(GetParam());
   for (ir::DType dtype : {ir::DType::kBF16, ir::DType::kF16, ir::DType::kF32})
-    for (const Dims& dims : {Dims{{"m", 3}, {"k", 100}, {"n", 7}}, Dims{{"m", 16}, {"k", 200}, {"n", 96}}, Dims{{"m", 1}, {"k", 65}, {"n", 33}}}) {
+    for (const Dims& dims :
+         {Dims{{"m", 3}, {"k", 100}, {"n", 7}}, Dims{{"m", 16}, {"k", 200}, {"n", 96}},
+          Dims{{"m", 1}, {"k", 65}, {"n", 33}}}) {
       verifier::Evidence e = accept(graph, dims, dtype);
-      EXPECT_EQ(e.verdict, verifier::Verdict::kPass) << ir::name(dtype) << " m=" << dims.at("m") << ": " << e.reason;
+      EXPECT_EQ(e.verdict, verifier::Verdict::kPass)
+          << ir::name(dtype) << " m=" << dims.at("m") << ": " << e.reason;
       EXPECT_EQ(e.method, "numeric");
     }
 }
 
 INSTANTIATE_TEST_SUITE_P(MuGraphs, Fixtures,
-                         testing::Values("rmsnorm_unfused", "rmsnorm_gamma_folded", "rmsnorm_deferred_scale", "rmsnorm_one_pass", "rmsnorm_prologue",
-                                         "rmsnorm_split_k"));
+                         testing::Values("rmsnorm_unfused", "rmsnorm_gamma_folded",
+                                         "rmsnorm_deferred_scale", "rmsnorm_one_pass",
+                                         "rmsnorm_prologue", "rmsnorm_split_k"));
 
 TEST(Accept, FiguresSayWhatWasChecked) {
-  verifier::Evidence e = accept(test::fixture("rmsnorm_one_pass"), {{"m", 6}, {"k", 130}, {"n", 40}}, ir::DType::kBF16);
+  verifier::Evidence e = accept(test::fixture("rmsnorm_one_pass"),
+                                {{"m", 6}, {"k", 130}, {"n", 40}}, ir::DType::kBF16);
   ASSERT_EQ(e.verdict, verifier::Verdict::kPass) << e.reason;
   nlohmann::json figures = nlohmann::json::parse(e.figures);
   std::vector<std::string> seen;
@@ -54,8 +63,9 @@ TEST(Accept, FiguresSayWhatWasChecked) {
       EXPECT_EQ(f.at("rows_checked"), f.at("rows"));
     }
   }
-  for (const char* family : {"normal", "heavy_tailed", "outlier_channels", "mean_100_sigma", "mean_1000_sigma", "tiny", "zero_row", "nan_row",
-                             "hostile_weights", "one_hot"})
+  for (const char* family :
+       {"normal", "heavy_tailed", "outlier_channels", "mean_100_sigma", "mean_1000_sigma", "tiny",
+        "zero_row", "nan_row", "hostile_weights", "one_hot"})
     EXPECT_NE(std::find(seen.begin(), seen.end(), family), seen.end()) << family;
   EXPECT_EQ(figures.at("one_hot")[0].at("positions"), 130);
   EXPECT_FALSE(figures.at("other_m").empty());
@@ -85,15 +95,17 @@ TEST_P(Sabotaged, IsRefuted) {
 
 INSTANTIATE_TEST_SUITE_P(
     MuGraphs, Sabotaged,
-    testing::Values(Sabotage{"MeanOverTheWrongDim", "rmsnorm_one_pass", "const(1/k)", "const(1/n)"},
-                    Sabotage{"SumInsteadOfMean", "rmsnorm_one_pass", "const(1/k)", "const(1)"},
-                    Sabotage{"NoEpsilon", "rmsnorm_one_pass", "const(eps)", "const(0)"},
-                    Sabotage{"LargeEpsilon", "rmsnorm_one_pass", "const(eps)", "const(0.01)"},
-                    Sabotage{"RootNotInverted", "rmsnorm_one_pass", "rsqrt", "sqrt"},
-                    Sabotage{"WeightSquaredForGain", "rmsnorm_deferred_scale", "mul(w, g)", "mul(w, w)"},
-                    Sabotage{"NeighboursScale", "rmsnorm_deferred_scale", "load r [m: grid]", "load r [m: grid shift 1]"},
-                    Sabotage{"NeighboursColumns", "rmsnorm_deferred_scale", "n: grid]", "n: grid shift 1]"},
-                    Sabotage{"SumNotSquared", "rmsnorm_deferred_scale", "square(x)", "add(x, x)"}),
+    testing::Values(
+        Sabotage{"MeanOverTheWrongDim", "rmsnorm_one_pass", "const(1/k)", "const(1/n)"},
+        Sabotage{"SumInsteadOfMean", "rmsnorm_one_pass", "const(1/k)", "const(1)"},
+        Sabotage{"NoEpsilon", "rmsnorm_one_pass", "const(eps)", "const(0)"},
+        Sabotage{"LargeEpsilon", "rmsnorm_one_pass", "const(eps)", "const(0.01)"},
+        Sabotage{"RootNotInverted", "rmsnorm_one_pass", "rsqrt", "sqrt"},
+        Sabotage{"WeightSquaredForGain", "rmsnorm_deferred_scale", "mul(w, g)", "mul(w, w)"},
+        Sabotage{"NeighboursScale", "rmsnorm_deferred_scale", "load r [m: grid]",
+                 "load r [m: grid shift 1]"},
+        Sabotage{"NeighboursColumns", "rmsnorm_deferred_scale", "n: grid]", "n: grid shift 1]"},
+        Sabotage{"SumNotSquared", "rmsnorm_deferred_scale", "square(x)", "add(x, x)"}),
     [](const auto& test) { return test.param.name; });
 
 // Real arithmetic is right, precision is not: operands narrower than their type allows.
@@ -212,7 +224,8 @@ TEST(Accept, PassesTheStableLayerNorm) {
 TEST(Accept, SaysWhenAPlanDoesNotFit) {
   ir::MuGraph graph = test::fixture("rmsnorm_one_pass");
   Dims dims{{"m", 4}, {"k", 16}, {"n", 8}};
-  auto runner = make_local_runner("host", ir::make_workload(program_of(graph), dims, ir::DType::kBF16));
+  auto runner =
+      make_local_runner("host", ir::make_workload(program_of(graph), dims, ir::DType::kBF16));
   ir::LaunchPlan plan = test::host_plan(graph, dims, ir::DType::kBF16, {"host", {}});
   plan.device_class = "sm_90a";
   EXPECT_EQ(runner->accept({plan, {}}, 1).verdict, verifier::Verdict::kUnsupported);

@@ -11,10 +11,12 @@ namespace tenon::measure {
 namespace {
 
 ir::Workload workload(std::int64_t m, std::int64_t k, std::int64_t n, ir::DType dtype) {
-  return ir::make_workload(ir::catalog_program("rmsnorm_linear"), {{"m", m}, {"k", k}, {"n", n}}, dtype);
+  return ir::make_workload(ir::catalog_program("rmsnorm_linear"), {{"m", m}, {"k", k}, {"n", n}},
+                           dtype);
 }
 
-Tensor x_of(Family family, std::int64_t m, std::int64_t k, ir::DType dtype = ir::DType::kF32, std::uint64_t seed = 1) {
+Tensor x_of(Family family, std::int64_t m, std::int64_t k, ir::DType dtype = ir::DType::kF32,
+            std::uint64_t seed = 1) {
   ir::Workload w = workload(m, k, 8, dtype);
   return make_activations(w, w.extents, family, seed)[0];
 }
@@ -44,7 +46,8 @@ TEST(Families, OutliersFillWholeColumns) {
   int columns = 0;
   for (int j = 0; j < 256; ++j) {
     double s = 0;
-    for (int i = 0; i < 50; ++i) s += std::abs(static_cast<double>(x.data[static_cast<std::size_t>(i * 256 + j)]));
+    for (int i = 0; i < 50; ++i)
+      s += std::abs(static_cast<double>(x.data[static_cast<std::size_t>(i * 256 + j)]));
     columns += s / 50 > 100;
   }
   EXPECT_EQ(columns, 4);
@@ -53,7 +56,8 @@ TEST(Families, OutliersFillWholeColumns) {
 TEST(Families, ZeroAndNaNRowsAreWhereTheyShould) {
   Tensor zero = x_of(Family::kZeroRow, 7, 20);
   for (int i = 0; i < 7; ++i) {
-    bool all = std::all_of(zero.data.begin() + i * 20, zero.data.begin() + (i + 1) * 20, [](float v) { return v == 0; });
+    bool all = std::all_of(zero.data.begin() + i * 20, zero.data.begin() + (i + 1) * 20,
+                           [](float v) { return v == 0; });
     EXPECT_EQ(all, i % 3 == 0) << i;
   }
   Tensor nan = x_of(Family::kNanRow, 7, 20);
@@ -103,7 +107,8 @@ TEST(OneHot, HitsBothSidesOfEveryBoundary) {
   std::vector<std::int64_t> p = one_hot_positions(577, {64, 200}, 512);
   auto has = [&](std::int64_t at) { return std::binary_search(p.begin(), p.end(), at); };
   EXPECT_TRUE(has(0) && has(576) && has(575));
-  for (std::int64_t b : {64, 128, 192, 256, 320, 384, 448, 512, 576, 200, 400}) EXPECT_TRUE(has(b) && has(b - 1)) << b;
+  for (std::int64_t b : {64, 128, 192, 256, 320, 384, 448, 512, 576, 200, 400})
+    EXPECT_TRUE(has(b) && has(b - 1)) << b;
   EXPECT_TRUE(std::is_sorted(p.begin(), p.end()));
 }
 

@@ -37,7 +37,10 @@ std::vector<const Tensor*> pointers(const std::vector<Tensor>& tensors) {
   return p;
 }
 
-ir::Program layernorm() { return ir::parse_program(test::read_file(std::string(TENON_FIXTURES) + "/layernorm_linear.program")); }
+ir::Program layernorm() {
+  return ir::parse_program(
+      test::read_file(std::string(TENON_FIXTURES) + "/layernorm_linear.program"));
+}
 
 TEST(Reference, EqualsTheEvaluator) {
   for (const ir::Program& program : {ir::catalog_program("rmsnorm_linear"), layernorm()})
@@ -53,7 +56,8 @@ TEST(Reference, EqualsTheEvaluator) {
       ASSERT_EQ(got_exact.size(), 1u);
       ASSERT_EQ(got_exact[0].size(), exact[0].data.size());
       for (std::size_t i = 0; i < exact[0].data.size(); ++i)
-        ASSERT_NEAR(got_exact[0][i], exact[0].data[i], 1e-12 * (1 + std::abs(exact[0].data[i]))) << i;
+        ASSERT_NEAR(got_exact[0][i], exact[0].data[i], 1e-12 * (1 + std::abs(exact[0].data[i])))
+            << i;
       // Orders of summation differ, so a few roundings may fall the other way.
       double e = test::row_error(rounded[0].data, exact[0].data, n);
       EXPECT_LE(test::row_error(got_rounded[0], exact[0].data, n), 1.3 * e + 1e-3);
@@ -61,7 +65,8 @@ TEST(Reference, EqualsTheEvaluator) {
 }
 
 TEST(Reference, SomeRowsEqualTheSameRowsOfAll) {
-  ir::Workload w = ir::make_workload(ir::catalog_program("rmsnorm_linear"), {{"m", 9}, {"k", 40}, {"n", 6}}, ir::DType::kF32);
+  ir::Workload w = ir::make_workload(ir::catalog_program("rmsnorm_linear"),
+                                     {{"m", 9}, {"k", 40}, {"n", 6}}, ir::DType::kF32);
   ASSERT_TRUE(rows_independent(w.program, 0));
   std::vector<Tensor> inputs = random_inputs(w, 2);
   auto all = evaluate_exact(w, w.extents, pointers(inputs));
@@ -72,7 +77,8 @@ TEST(Reference, SomeRowsEqualTheSameRowsOfAll) {
   extents[0] = 3;
   auto few = evaluate_exact(w, extents, {&some, &inputs[1], &inputs[2]});
   for (std::size_t r = 0; r < 3; ++r)
-    for (std::size_t j = 0; j < 6; ++j) EXPECT_EQ(few[0][r * 6 + j], all[0][static_cast<std::size_t>(rows[r]) * 6 + j]);
+    for (std::size_t j = 0; j < 6; ++j)
+      EXPECT_EQ(few[0][r * 6 + j], all[0][static_cast<std::size_t>(rows[r]) * 6 + j]);
 }
 
 TEST(Reference, SeesWhenRowsDependOnEachOther) {
@@ -97,7 +103,8 @@ output y: fp32 = %y
 }
 
 TEST(Reference, KeepsNaNInItsRow) {
-  ir::Workload w = ir::make_workload(ir::catalog_program("rmsnorm_linear"), {{"m", 12}, {"k", 33}, {"n", 20}}, ir::DType::kBF16);
+  ir::Workload w = ir::make_workload(ir::catalog_program("rmsnorm_linear"),
+                                     {{"m", 12}, {"k", 33}, {"n", 20}}, ir::DType::kBF16);
   std::vector<Tensor> inputs = random_inputs(w, 9);
   inputs[0].data[5 * 33 + 2] = std::nanf("");
   auto y = evaluate_exact(w, w.extents, pointers(inputs));

@@ -10,10 +10,12 @@ namespace {
 
 TEST(Timing, InterleavesAndReportsEveryCandidate) {
   test::Dims dims{{"m", 4}, {"k", 64}, {"n", 48}};
-  ir::Workload workload = ir::make_workload(ir::catalog_program("rmsnorm_linear"), dims, ir::DType::kBF16);
+  ir::Workload workload =
+      ir::make_workload(ir::catalog_program("rmsnorm_linear"), dims, ir::DType::kBF16);
   std::vector<Candidate> candidates;
   for (const char* name : {"rmsnorm_unfused", "rmsnorm_one_pass", "rmsnorm_split_k"})
-    candidates.push_back({test::host_plan(test::fixture(name), dims, ir::DType::kBF16, {"host", {}}), {}});
+    candidates.push_back(
+        {test::host_plan(test::fixture(name), dims, ir::DType::kBF16, {"host", {}}), {}});
   candidates.push_back(candidates[0]);
   candidates.back().plan.device_class = "sm_90a";  // cannot run here
 
@@ -35,15 +37,18 @@ TEST(Timing, InterleavesAndReportsEveryCandidate) {
 
 TEST(Timing, MarksWhatLeavesItsOutputUnwritten) {
   test::Dims dims{{"m", 4}, {"k", 64}, {"n", 48}};
-  ir::Workload workload = ir::make_workload(ir::catalog_program("rmsnorm_linear"), dims, ir::DType::kBF16);
-  Candidate candidate{test::host_plan(test::fixture("rmsnorm_one_pass"), dims, ir::DType::kBF16, {"host", {}}), {}};
+  ir::Workload workload =
+      ir::make_workload(ir::catalog_program("rmsnorm_linear"), dims, ir::DType::kBF16);
+  Candidate candidate{
+      test::host_plan(test::fixture("rmsnorm_one_pass"), dims, ir::DType::kBF16, {"host", {}}), {}};
   candidate.plan.main.clear();
   std::vector<Timing> timings = make_local_runner("host", workload)->time({candidate}, {});
   EXPECT_EQ(timings[0].status, Status::kWrongResult);
 }
 
 TEST(Timing, NeedsADeviceThatExecutes) {
-  ir::Workload workload = ir::make_workload(ir::catalog_program("rmsnorm_linear"), {{"m", 1}, {"k", 2}, {"n", 3}}, ir::DType::kBF16);
+  ir::Workload workload = ir::make_workload(ir::catalog_program("rmsnorm_linear"),
+                                            {{"m", 1}, {"k", 2}, {"n", 3}}, ir::DType::kBF16);
   EXPECT_THROW(make_local_runner("compile:sm_90a", workload), DeviceError);
 }
 

@@ -16,7 +16,10 @@ namespace {
 TEST(Devices, AlwaysListHostAndCompileTargets) {
   std::string note;
   std::vector<DeviceInfo> infos = list_devices(&note);
-  auto find = [&](const std::string& id) { return std::find_if(infos.begin(), infos.end(), [&](const DeviceInfo& i) { return i.id == id; }); };
+  auto find = [&](const std::string& id) {
+    return std::find_if(infos.begin(), infos.end(),
+                        [&](const DeviceInfo& i) { return i.id == id; });
+  };
   ASSERT_NE(find("host"), infos.end());
   EXPECT_FALSE(find("host")->name.empty());
   EXPECT_TRUE(find("host")->target.is_host());
@@ -32,7 +35,8 @@ TEST(Devices, AlwaysListHostAndCompileTargets) {
 }
 
 TEST(Devices, RefuseMalformedIds) {
-  for (const char* id : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:99999", "compile:", "compile:sm_10", "compile:host", "host:1"})
+  for (const char* id : {"", "gpu", "cuda:", "cuda:x", "cuda:-1", "cuda:99999",
+                         "compile:", "compile:sm_10", "compile:host", "host:1"})
     EXPECT_THROW(open_device(id), UserError) << id;
 }
 
@@ -74,10 +78,13 @@ TEST(HostExecutable, LaunchesFromManyThreads) {
   using test::Dims;
   for (const char* name : {"rmsnorm_deferred_scale", "rmsnorm_split_k"}) {
     ir::MuGraph graph = test::fixture(name);
-    ir::LaunchPlan plan = test::host_plan(graph, {{"m", 8}, {"k", 70}, {"n", 50}}, ir::DType::kF32, {"host", {{"tile_m", 2}, {"tile_n", 16}, {"tile_k", 16}}});
+    ir::LaunchPlan plan =
+        test::host_plan(graph, {{"m", 8}, {"k", 70}, {"n", 50}}, ir::DType::kF32,
+                        {"host", {{"tile_m", 2}, {"tile_n", 16}, {"tile_k", 16}}});
     auto device = open_device("host");
     auto executable = device->load(plan, {});
-    auto inputs = test::normal_inputs(graph, test::extents_of(graph, {{"m", 8}, {"k", 70}, {"n", 50}}), ir::DType::kF32, 4);
+    auto inputs = test::normal_inputs(
+        graph, test::extents_of(graph, {{"m", 8}, {"k", 70}, {"n", 50}}), ir::DType::kF32, 4);
     std::vector<const void*> in;
     for (const auto& v : inputs) in.push_back(v.data.data());
     executable->prepare(in, nullptr);
@@ -104,12 +111,16 @@ TEST(HostExecutable, LaunchesFromManyThreads) {
 
 TEST(HostExecutable, ReplicasHaveTheirOwnWeights) {
   ir::MuGraph graph = test::fixture("rmsnorm_gamma_folded");
-  ir::LaunchPlan plan = test::host_plan(graph, {{"m", 2}, {"k", 30}, {"n", 20}}, ir::DType::kF32, {"host", {}});
+  ir::LaunchPlan plan =
+      test::host_plan(graph, {{"m", 2}, {"k", 30}, {"n", 20}}, ir::DType::kF32, {"host", {}});
   auto first = open_device("host")->load(plan, {});
   auto second = first->replicate();
-  auto inputs = test::normal_inputs(graph, test::extents_of(graph, {{"m", 2}, {"k", 30}, {"n", 20}}), ir::DType::kF32, 4);
+  auto inputs = test::normal_inputs(
+      graph, test::extents_of(graph, {{"m", 2}, {"k", 30}, {"n", 20}}), ir::DType::kF32, 4);
   std::vector<float> zeros(30, 0), y(40), z(40, -1);
-  std::vector<const void*> in = {inputs[0].data.data(), inputs[1].data.data(), inputs[2].data.data()}, other = in;
+  std::vector<const void*> in = {inputs[0].data.data(), inputs[1].data.data(),
+                                 inputs[2].data.data()},
+                           other = in;
   other[1] = zeros.data();
   first->prepare(in, nullptr);
   second->prepare(other, nullptr);

@@ -33,15 +33,19 @@ std::vector<Case> cases() {
   return {
       {{{"m", 3}, {"k", 100}, {"n", 7}}, {"host", {{"tile_m", 2}, {"tile_n", 4}, {"tile_k", 32}}}},
       {{{"m", 1}, {"k", 1}, {"n", 1}}, {"host", {{"tile_m", 16}, {"tile_n", 16}, {"tile_k", 16}}}},
-      {{{"m", 17}, {"k", 577}, {"n", 97}}, {"host", {{"tile_m", 16}, {"tile_n", 64}, {"tile_k", 256}}}},
-      {{{"m", 29}, {"k", 64}, {"n", 130}}, {"host", {{"tile_m", 64}, {"tile_n", 128}, {"tile_k", 64}}}},
+      {{{"m", 17}, {"k", 577}, {"n", 97}},
+       {"host", {{"tile_m", 16}, {"tile_n", 64}, {"tile_k", 256}}}},
+      {{{"m", 29}, {"k", 64}, {"n", 130}},
+       {"host", {{"tile_m", 64}, {"tile_n", 128}, {"tile_k", 64}}}},
       {{{"m", 5}, {"k", 300}, {"n", 33}}, {"host", {}}},
       {{{"m", 2}, {"k", 3}, {"n", 40}}, {"host", {{"tile_m", 1}, {"tile_n", 1}, {"tile_k", 1}}}},
   };
 }
 
 // Where a fixture divides by K-1 or the like, one element is no input for it.
-bool meaningful(const std::string& name, const Dims& dims) { return dims.at("k") > 1 || name.rfind("layernorm", 0) != 0; }
+bool meaningful(const std::string& name, const Dims& dims) {
+  return dims.at("k") > 1 || name.rfind("layernorm", 0) != 0;
+}
 
 class HostEngine : public testing::TestWithParam<std::string> {};
 
@@ -62,7 +66,8 @@ TEST_P(HostEngine, AgreesWithTheEvaluator) {
         std::int64_t columns = exact[o].extents.back();
         double e = row_error(predicted[o].data, exact[o].data, columns);
         EXPECT_LE(row_error(got[o], exact[o].data, columns), 1.5 * e + ir::unit_roundoff(dtype))
-            << ir::name(dtype) << " m=" << c.dims.at("m") << " k=" << c.dims.at("k") << " n=" << c.dims.at("n");
+            << ir::name(dtype) << " m=" << c.dims.at("m") << " k=" << c.dims.at("k")
+            << " n=" << c.dims.at("n");
       }
     }
   }
@@ -72,14 +77,16 @@ TEST_P(HostEngine, IsBitwiseRepeatable) {
   ir::MuGraph graph = fixture(GetParam());
   Dims dims{{"m", 33}, {"k", 210}, {"n", 75}};
   auto inputs = normal_inputs(graph, extents_of(graph, dims), ir::DType::kBF16, 3);
-  ir::LaunchPlan plan = host_plan(graph, dims, ir::DType::kBF16, {"host", {{"tile_m", 8}, {"tile_n", 32}, {"tile_k", 64}}});
+  ir::LaunchPlan plan = host_plan(graph, dims, ir::DType::kBF16,
+                                  {"host", {{"tile_m", 8}, {"tile_n", 32}, {"tile_k", 64}}});
   EXPECT_EQ(run_on_host(plan, inputs), run_on_host(plan, inputs));
 }
 
 TEST_P(HostEngine, TakesAnyNumberOfRowsAtLaunch) {
   ir::MuGraph graph = fixture(GetParam());
   Dims tuned{{"m", 8}, {"k", 50}, {"n", 21}};
-  ir::LaunchPlan plan = host_plan(graph, tuned, ir::DType::kF32, {"host", {{"tile_m", 3}, {"tile_n", 16}, {"tile_k", 20}}});
+  ir::LaunchPlan plan = host_plan(graph, tuned, ir::DType::kF32,
+                                  {"host", {{"tile_m", 3}, {"tile_n", 16}, {"tile_k", 20}}});
   for (std::int64_t m : {1, 2, 7, 9, 32}) {
     Dims dims = tuned;
     dims["m"] = m;
@@ -97,7 +104,8 @@ TEST_P(HostEngine, KeepsNaNInItsRow) {
   ir::MuGraph graph = fixture(GetParam());
   Dims dims{{"m", 9}, {"k", 70}, {"n", 40}};
   auto inputs = normal_inputs(graph, extents_of(graph, dims), ir::DType::kBF16, 5);
-  ir::LaunchPlan plan = host_plan(graph, dims, ir::DType::kBF16, {"host", {{"tile_m", 4}, {"tile_n", 16}, {"tile_k", 32}}});
+  ir::LaunchPlan plan = host_plan(graph, dims, ir::DType::kBF16,
+                                  {"host", {{"tile_m", 4}, {"tile_n", 16}, {"tile_k", 32}}});
   auto clean = run_on_host(plan, inputs);
   inputs[0].data[3 * 70 + 41] = std::nanf("");
   auto dirty = run_on_host(plan, inputs);
@@ -109,7 +117,8 @@ TEST_P(HostEngine, KeepsNaNInItsRow) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, HostEngine, testing::ValuesIn(fixture_names()), [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Fixtures, HostEngine, testing::ValuesIn(fixture_names()),
+                         [](const auto& test) { return test.param; });
 
 // A product large enough for every register block of every instruction set, by hand.
 TEST(HostProduct, EqualsTheSumByHand) {
@@ -121,7 +130,8 @@ input w: T[k, n] parameter
 output y: fp32[m, n]
 kernel product library matmul(x, w, k) -> y
 )");
-  for (auto [m, k, n] : {std::array{61, 700, 203}, std::array{1, 513, 300}, std::array{2, 40, 259}, std::array{25, 16, 31}}) {
+  for (auto [m, k, n] : {std::array{61, 700, 203}, std::array{1, 513, 300}, std::array{2, 40, 259},
+                         std::array{25, 16, 31}}) {
     Dims dims{{"m", m}, {"k", k}, {"n", n}};
     auto inputs = normal_inputs(graph, extents_of(graph, dims), ir::DType::kBF16, 11);
     auto got = run_on_host(host_plan(graph, dims, ir::DType::kBF16, {"host", {}}), inputs);
@@ -129,7 +139,8 @@ kernel product library matmul(x, w, k) -> y
       for (int j = 0; j < n; ++j) {
         double sum = 0, size = 0;
         for (int p = 0; p < k; ++p) {
-          double term = static_cast<double>(inputs[0].data[static_cast<std::size_t>(i * k + p)]) * inputs[1].data[static_cast<std::size_t>(p * n + j)];
+          double term = static_cast<double>(inputs[0].data[static_cast<std::size_t>(i * k + p)]) *
+                        inputs[1].data[static_cast<std::size_t>(p * n + j)];
           sum += term;
           size += std::abs(term);
         }
@@ -154,7 +165,8 @@ kernel main {
 )");
   Dims dims{{"m", 10}};
   auto inputs = normal_inputs(graph, extents_of(graph, dims), ir::DType::kF32, 1);
-  auto got = run_on_host(host_plan(graph, dims, ir::DType::kF32, {"host", {{"tile_m", 4}}}), inputs);
+  auto got =
+      run_on_host(host_plan(graph, dims, ir::DType::kF32, {"host", {{"tile_m", 4}}}), inputs);
   for (std::size_t i = 0; i < 10; ++i) {
     float x = inputs[0].data[(i + 4) % 10];
     EXPECT_EQ(got[0][i], x * x) << i;

@@ -1,6 +1,4 @@
 // Every instruction set's inner loops against scalar arithmetic written here.
-#include "runtime/host/kernels.h"
-
 #include <gtest/gtest.h>
 
 #include <array>
@@ -9,6 +7,8 @@
 #include <limits>
 #include <random>
 #include <vector>
+
+#include "runtime/host/kernels.h"
 
 namespace tenon::runtime::host {
 namespace {
@@ -20,9 +20,28 @@ std::vector<const Kernels*> sets() {
 }
 
 std::vector<float> awkward() {
-  std::vector<float> v = {0.0f, -0.0f, 1.0f, -1.0f, 65504.0f, 65519.0f, 65520.0f, 1e30f, -1e30f, 3.4e38f, 1e-7f, 5.9e-8f, 2.9e-8f, 6.1e-5f,
-                          1e-40f, std::numeric_limits<float>::infinity(), -std::numeric_limits<float>::infinity(),
-                          std::numeric_limits<float>::quiet_NaN(), 1.00390625f, 1.01171875f, 2049.0f, 2051.0f};
+  std::vector<float> v = {0.0f,
+                          -0.0f,
+                          1.0f,
+                          -1.0f,
+                          65504.0f,
+                          65519.0f,
+                          65520.0f,
+                          1e30f,
+                          -1e30f,
+                          3.4e38f,
+                          1e-7f,
+                          5.9e-8f,
+                          2.9e-8f,
+                          6.1e-5f,
+                          1e-40f,
+                          std::numeric_limits<float>::infinity(),
+                          -std::numeric_limits<float>::infinity(),
+                          std::numeric_limits<float>::quiet_NaN(),
+                          1.00390625f,
+                          1.01171875f,
+                          2049.0f,
+                          2051.0f};
   std::mt19937 random(3);
   while (v.size() < 256) {
     std::uint32_t bits = static_cast<std::uint32_t>(random());
@@ -33,7 +52,9 @@ std::vector<float> awkward() {
   return v;
 }
 
-bool same(float a, float b) { return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b)); }
+bool same(float a, float b) {
+  return (std::isnan(a) && std::isnan(b)) || (a == b && std::signbit(a) == std::signbit(b));
+}
 
 TEST(HostKernels, ABaselineSetIsAlwaysThere) {
   ASSERT_FALSE(sets().empty());
@@ -48,7 +69,8 @@ TEST(HostKernels, RoundLikeTheIr) {
       std::vector<float> out(in.size());
       k->round(out.data(), in.data(), type, static_cast<std::int64_t>(in.size()));
       for (std::size_t i = 0; i < in.size(); ++i)
-        EXPECT_TRUE(same(out[i], ir::round_to(type, in[i]))) << k->name << " " << ir::name(type) << " " << in[i] << " -> " << out[i];
+        EXPECT_TRUE(same(out[i], ir::round_to(type, in[i])))
+            << k->name << " " << ir::name(type) << " " << in[i] << " -> " << out[i];
     }
 }
 
@@ -63,7 +85,8 @@ TEST(HostKernels, StoreAndLoadEveryStride) {
           k->store(memory.data(), type, stride, in.data(), n);
           k->load(out.data(), memory.data(), type, stride, n);
           for (std::size_t i = 0; i < out.size(); ++i)
-            EXPECT_TRUE(same(out[i], ir::round_to(type, in[i]))) << k->name << " " << ir::name(type) << " stride " << stride;
+            EXPECT_TRUE(same(out[i], ir::round_to(type, in[i])))
+                << k->name << " " << ir::name(type) << " stride " << stride;
         }
 }
 
@@ -76,7 +99,8 @@ TEST(HostKernels, LoadEveryHalf) {
         std::array<float, 256> out;
         for (std::uint32_t i = 0; i < 256; ++i) bits[i] = static_cast<std::uint16_t>(first + i);
         k->load(out.data(), bits.data(), type, 1, 256);
-        for (std::uint32_t i = 0; i < 256; ++i) ASSERT_TRUE(same(out[i], ir::from_bits16(type, bits[i]))) << k->name << " " << bits[i];
+        for (std::uint32_t i = 0; i < 256; ++i)
+          ASSERT_TRUE(same(out[i], ir::from_bits16(type, bits[i]))) << k->name << " " << bits[i];
       }
 }
 
@@ -117,7 +141,8 @@ TEST(HostKernels, ProductsOfEveryShape) {
   for (const Kernels* kernels : sets())
     for (ir::DType type : {ir::DType::kBF16, ir::DType::kF16, ir::DType::kF32})
       for (std::int64_t m : {1, 2, 3, 5, 7, 11, 12, 13, 16, 25, 40})
-        for (auto [k, n] : {std::array<std::int64_t, 2>{1, 1}, std::array<std::int64_t, 2>{37, 33}, std::array<std::int64_t, 2>{300, 150}})
+        for (auto [k, n] : {std::array<std::int64_t, 2>{1, 1}, std::array<std::int64_t, 2>{37, 33},
+                            std::array<std::int64_t, 2>{300, 150}})
           for (bool transposed : {false, true}) {
             auto make = [&](std::int64_t count) {
               std::vector<float> v(static_cast<std::size_t>(count));
@@ -133,7 +158,8 @@ TEST(HostKernels, ProductsOfEveryShape) {
             };
             std::vector<float> a = make(m * k), b = make(k * n);
             std::vector<std::byte> pa = pack(a), pb = pack(b);
-            std::vector<float> c(static_cast<std::size_t>(m * (n + 3)), 1), scratch(static_cast<std::size_t>(product_scratch(m)));
+            std::vector<float> c(static_cast<std::size_t>(m * (n + 3)), 1),
+                scratch(static_cast<std::size_t>(product_scratch(m)));
             Product p;
             p.m = m;
             p.n = n;
@@ -152,13 +178,16 @@ TEST(HostKernels, ProductsOfEveryShape) {
               for (std::int64_t j = 0; j < n; ++j) {
                 double sum = 1, size = 1;
                 for (std::int64_t q = 0; q < k; ++q) {
-                  double term = static_cast<double>(a[static_cast<std::size_t>(i * k + q)]) * b[static_cast<std::size_t>(transposed ? j * k + q : q * n + j)];
+                  double term = static_cast<double>(a[static_cast<std::size_t>(i * k + q)]) *
+                                b[static_cast<std::size_t>(transposed ? j * k + q : q * n + j)];
                   sum += term;
                   size += std::abs(term);
                 }
-                ASSERT_NEAR(c[static_cast<std::size_t>(i * (n + 3) + j)], sum, 2e-6 * size) << kernels->name << " m=" << m << " k=" << k << " n=" << n;
+                ASSERT_NEAR(c[static_cast<std::size_t>(i * (n + 3) + j)], sum, 2e-6 * size)
+                    << kernels->name << " m=" << m << " k=" << k << " n=" << n;
               }
-              for (std::int64_t j = n; j < n + 3; ++j) ASSERT_EQ(c[static_cast<std::size_t>(i * (n + 3) + j)], 1) << "beyond the row";
+              for (std::int64_t j = n; j < n + 3; ++j)
+                ASSERT_EQ(c[static_cast<std::size_t>(i * (n + 3) + j)], 1) << "beyond the row";
             }
           }
 }

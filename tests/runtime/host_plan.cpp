@@ -19,9 +19,13 @@ std::string read_file(const std::string& path) {
   return text.str();
 }
 
-std::string fixture_path(const std::string& name) { return std::string(TENON_FIXTURES) + "/" + name + ".mugraph"; }
+std::string fixture_path(const std::string& name) {
+  return std::string(TENON_FIXTURES) + "/" + name + ".mugraph";
+}
 
-ir::MuGraph fixture(const std::string& name) { return ir::parse_mugraph(read_file(fixture_path(name))); }
+ir::MuGraph fixture(const std::string& name) {
+  return ir::parse_mugraph(read_file(fixture_path(name)));
+}
 
 ir::Extents extents_of(const ir::MuGraph& graph, const Dims& dims) {
   ir::Extents extents;
@@ -35,7 +39,8 @@ ir::AttributeValues attributes_of(const ir::MuGraph& graph) {
   return values;
 }
 
-ir::LaunchPlan host_plan(const ir::MuGraph& graph, const Dims& dims, ir::DType dtype, const ir::KernelSchedule& schedule) {
+ir::LaunchPlan host_plan(const ir::MuGraph& graph, const Dims& dims, ir::DType dtype,
+                         const ir::KernelSchedule& schedule) {
   ir::LaunchPlan plan;
   plan.workload_key = "test";
   plan.program = graph.signature.program;
@@ -45,7 +50,8 @@ ir::LaunchPlan host_plan(const ir::MuGraph& graph, const Dims& dims, ir::DType d
   for (std::size_t d = 0; d < plan.dims.size(); ++d)
     if (plan.dims[d] == "m") plan.dynamic_dim = static_cast<int>(d);
   plan.m_min = 1;
-  plan.m_max = plan.dynamic_dim < 0 ? 1 : 4 * plan.extents[static_cast<std::size_t>(plan.dynamic_dim)];
+  plan.m_max =
+      plan.dynamic_dim < 0 ? 1 : 4 * plan.extents[static_cast<std::size_t>(plan.dynamic_dim)];
   plan.dtype = dtype;
   plan.device_class = "host";
   plan.mugraph = ir::print(graph);
@@ -61,8 +67,9 @@ ir::LaunchPlan host_plan(const ir::MuGraph& graph, const Dims& dims, ir::DType d
     ir::Buffer buffer;
     buffer.name = tensor.name;
     buffer.role = t >= graph.signature.inputs.size() ? ir::BufferRole::kOutput
-                  : graph.signature.inputs[t].role == ir::Role::kParameter ? ir::BufferRole::kParameter
-                                                                           : ir::BufferRole::kActivation;
+                  : graph.signature.inputs[t].role == ir::Role::kParameter
+                      ? ir::BufferRole::kParameter
+                      : ir::BufferRole::kActivation;
     buffer.dtype = ir::bind(tensor.dtype, dtype);
     buffer.elements = ir::SizeExpr::parse(elements, plan.dims);
     buffer.in_main = true;
@@ -84,7 +91,8 @@ ir::LaunchPlan host_plan(const ir::MuGraph& graph, const Dims& dims, ir::DType d
   return plan;
 }
 
-std::vector<ir::Values<float>> normal_inputs(const ir::MuGraph& graph, const ir::Extents& extents, ir::DType dtype, std::uint32_t seed) {
+std::vector<ir::Values<float>> normal_inputs(const ir::MuGraph& graph, const ir::Extents& extents,
+                                             ir::DType dtype, std::uint32_t seed) {
   std::mt19937 random(seed);
   std::normal_distribution<float> normal;
   std::vector<ir::Values<float>> inputs;
@@ -132,13 +140,16 @@ std::vector<float> from_storage(const std::byte* bytes, std::size_t count, ir::D
 
 std::vector<ir::Values<double>> widen(const std::vector<ir::Values<float>>& values) {
   std::vector<ir::Values<double>> wide;
-  for (const auto& v : values) wide.push_back({v.axes, v.extents, std::vector<double>(v.data.begin(), v.data.end())});
+  for (const auto& v : values)
+    wide.push_back({v.axes, v.extents, std::vector<double>(v.data.begin(), v.data.end())});
   return wide;
 }
 
-double row_error(const std::vector<float>& y, const std::vector<double>& reference, std::int64_t columns) {
+double row_error(const std::vector<float>& y, const std::vector<double>& reference,
+                 std::int64_t columns) {
   double worst = y.size() == reference.size() ? 0 : std::numeric_limits<double>::infinity();
-  for (std::size_t row = 0; row < reference.size() && row < y.size(); row += static_cast<std::size_t>(columns)) {
+  for (std::size_t row = 0; row < reference.size() && row < y.size();
+       row += static_cast<std::size_t>(columns)) {
     double error = 0, norm = 0;
     for (std::size_t i = row; i < row + static_cast<std::size_t>(columns); ++i) {
       double d = static_cast<double>(y[i]) - reference[i];
@@ -146,12 +157,15 @@ double row_error(const std::vector<float>& y, const std::vector<double>& referen
       norm += reference[i] * reference[i];
     }
     double ratio = error == 0 ? 0 : std::sqrt(error / norm);
-    if (!(ratio <= worst)) worst = std::isfinite(ratio) ? ratio : std::numeric_limits<double>::infinity();
+    if (!(ratio <= worst))
+      worst = std::isfinite(ratio) ? ratio : std::numeric_limits<double>::infinity();
   }
   return worst;
 }
 
-std::vector<std::vector<float>> run_on_host(const ir::LaunchPlan& plan, const std::vector<ir::Values<float>>& inputs, std::int64_t m) {
+std::vector<std::vector<float>> run_on_host(const ir::LaunchPlan& plan,
+                                            const std::vector<ir::Values<float>>& inputs,
+                                            std::int64_t m) {
   auto device = runtime::open_device("host");
   auto executable = device->load(plan, {});
   ir::Extents extents = plan.extents;
@@ -159,7 +173,8 @@ std::vector<std::vector<float>> run_on_host(const ir::LaunchPlan& plan, const st
   if (plan.dynamic_dim >= 0) extents[static_cast<std::size_t>(plan.dynamic_dim)] = m;
   std::vector<std::vector<std::byte>> storage;
   std::vector<const void*> in;
-  for (std::size_t i = 0; i < inputs.size(); ++i) storage.push_back(to_storage(inputs[i].data, plan.buffers[i].dtype));
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    storage.push_back(to_storage(inputs[i].data, plan.buffers[i].dtype));
   for (const auto& s : storage) in.push_back(s.data());
   executable->prepare(in, nullptr);
   std::vector<std::vector<std::byte>> out_storage;

@@ -18,23 +18,26 @@ struct Shape {
 class AcceptOnGpu : public testing::TestWithParam<std::string> {};
 
 std::string label(const Shape& s, ir::DType dtype, const ir::Schedule& schedule) {
-  return std::to_string(s.m) + "x" + std::to_string(s.k) + "x" + std::to_string(s.n) + " " + std::string(ir::name(dtype)) + " " + ir::print(schedule);
+  return std::to_string(s.m) + "x" + std::to_string(s.k) + "x" + std::to_string(s.n) + " " +
+         std::string(ir::name(dtype)) + " " + ir::print(schedule);
 }
 
-void accept_all(const std::string& fixture, const std::vector<Shape>& shapes, const std::vector<ir::DType>& dtypes, const ir::Target& target,
-                bool dependent) {
+void accept_all(const std::string& fixture, const std::vector<Shape>& shapes,
+                const std::vector<ir::DType>& dtypes, const ir::Target& target, bool dependent) {
   ir::MuGraph graph = embedded_fixture(fixture);
   int accepted = 0;
   for (const Shape& s : shapes)
     for (ir::DType dtype : dtypes) {
-      ir::Workload workload = ir::make_workload(ir::catalog_program(graph.signature.program), {{"m", s.m}, {"k", s.k}, {"n", s.n}}, dtype);
+      ir::Workload workload = ir::make_workload(ir::catalog_program(graph.signature.program),
+                                                {{"m", s.m}, {"k", s.k}, {"n", s.n}}, dtype);
       auto runner = measure::make_local_runner("cuda:0", workload);
       for (ir::Schedule schedule : sample_schedules(graph, workload, target)) {
         schedule.dependent_launch = dependent;
         try {
           measure::Candidate candidate = compile(graph, schedule, workload, target);
           verifier::Evidence e = runner->accept(candidate, 1);
-          EXPECT_EQ(e.verdict, verifier::Verdict::kPass) << label(s, dtype, schedule) << ": " << e.reason;
+          EXPECT_EQ(e.verdict, verifier::Verdict::kPass)
+              << label(s, dtype, schedule) << ": " << e.reason;
           ++accepted;
         } catch (const codegen::Rejected&) {
           continue;  // not every combination is legal
@@ -46,18 +49,22 @@ void accept_all(const std::string& fixture, const std::vector<Shape>& shapes, co
 
 TEST_P(AcceptOnGpu, RaggedAndSmallShapes) {
   TENON_REQUIRE_GPU(device);
-  accept_all(GetParam(), {{3, 100, 7}, {1, 1, 1}, {17, 577, 97}}, {ir::DType::kBF16, ir::DType::kF16, ir::DType::kF32}, device->info().target, false);
+  accept_all(GetParam(), {{3, 100, 7}, {1, 1, 1}, {17, 577, 97}},
+             {ir::DType::kBF16, ir::DType::kF16, ir::DType::kF32}, device->info().target, false);
 }
 
 TEST_P(AcceptOnGpu, RoundShapes) {
   TENON_REQUIRE_GPU(device);
-  accept_all(GetParam(), {{16, 576, 960}, {128, 256, 512}}, {ir::DType::kBF16}, device->info().target, false);
+  accept_all(GetParam(), {{16, 576, 960}, {128, 256, 512}}, {ir::DType::kBF16},
+             device->info().target, false);
 }
 
 TEST_P(AcceptOnGpu, DependentLaunch) {
   TENON_REQUIRE_GPU(device);
-  if (device->info().target.compute_capability() < 90) GTEST_SKIP() << "dependent launch needs compute capability 9.0";
-  accept_all(GetParam(), {{3, 100, 7}, {16, 576, 960}}, {ir::DType::kBF16}, device->info().target, true);
+  if (device->info().target.compute_capability() < 90)
+    GTEST_SKIP() << "dependent launch needs compute capability 9.0";
+  accept_all(GetParam(), {{3, 100, 7}, {16, 576, 960}}, {ir::DType::kBF16}, device->info().target,
+             true);
 }
 
 TEST_P(AcceptOnGpu, PortablePathOnThisDevice) {
@@ -65,22 +72,28 @@ TEST_P(AcceptOnGpu, PortablePathOnThisDevice) {
   // The portable families, compiled for the device at hand.
   ir::Target target = device->info().target;
   ir::MuGraph graph = embedded_fixture(GetParam());
-  ir::Workload workload = ir::make_workload(ir::catalog_program(graph.signature.program), {{"m", 16}, {"k", 4096}, {"n", 6144}}, ir::DType::kBF16);
+  ir::Workload workload =
+      ir::make_workload(ir::catalog_program(graph.signature.program),
+                        {{"m", 16}, {"k", 4096}, {"n", 6144}}, ir::DType::kBF16);
   ir::Schedule schedule;
-  for (std::size_t k = 0; k < graph.kernels.size(); ++k) schedule.kernels.push_back(ir::default_schedule(ir::view(graph, k), workload, target));
+  for (std::size_t k = 0; k < graph.kernels.size(); ++k)
+    schedule.kernels.push_back(ir::default_schedule(ir::view(graph, k), workload, target));
   auto runner = measure::make_local_runner("cuda:0", workload);
   verifier::Evidence e = runner->accept(compile(graph, schedule, workload, target), 1);
   EXPECT_EQ(e.verdict, verifier::Verdict::kPass) << ir::print(schedule) << ": " << e.reason;
 }
 
-INSTANTIATE_TEST_SUITE_P(Fixtures, AcceptOnGpu, testing::ValuesIn(embedded_fixtures()), [](const auto& test) { return test.param; });
+INSTANTIATE_TEST_SUITE_P(Fixtures, AcceptOnGpu, testing::ValuesIn(embedded_fixtures()),
+                         [](const auto& test) { return test.param; });
 
 // Sabotaged graphs must not pass on the GPU either.
 TEST(AcceptOnGpuSabotaged, IsRefuted) {
   TENON_REQUIRE_GPU(device);
-  ir::Workload workload = ir::make_workload(ir::catalog_program("rmsnorm_linear"), {{"m", 16}, {"k", 576}, {"n", 960}}, ir::DType::kBF16);
+  ir::Workload workload = ir::make_workload(ir::catalog_program("rmsnorm_linear"),
+                                            {{"m", 16}, {"k", 576}, {"n", 960}}, ir::DType::kBF16);
   auto runner = measure::make_local_runner("cuda:0", workload);
-  const std::map<std::string, std::string> edits = {{"const(1/k)", "const(1/n)"}, {"const(eps)", "const(0)"}, {"mul(w, g)", "mul(w, w)"}};
+  const std::map<std::string, std::string> edits = {
+      {"const(1/k)", "const(1/n)"}, {"const(eps)", "const(0)"}, {"mul(w, g)", "mul(w, w)"}};
   for (const auto& [from, to] : edits) {
     std::string text = ir::print(embedded_fixture("rmsnorm_one_pass"));
     std::size_t at = text.find(from);
@@ -88,8 +101,10 @@ TEST(AcceptOnGpuSabotaged, IsRefuted) {
     ir::MuGraph graph = ir::parse_mugraph(text.replace(at, from.size(), to));
     ir::Schedule schedule;
     for (std::size_t k = 0; k < graph.kernels.size(); ++k)
-      schedule.kernels.push_back(ir::default_schedule(ir::view(graph, k), workload, device->info().target));
-    verifier::Evidence e = runner->accept(compile(graph, schedule, workload, device->info().target), 1);
+      schedule.kernels.push_back(
+          ir::default_schedule(ir::view(graph, k), workload, device->info().target));
+    verifier::Evidence e =
+        runner->accept(compile(graph, schedule, workload, device->info().target), 1);
     EXPECT_EQ(e.verdict, verifier::Verdict::kRefuted) << from << " -> " << to;
   }
 }

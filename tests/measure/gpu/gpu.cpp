@@ -37,11 +37,13 @@ std::vector<std::string> embedded_fixtures() {
 
 ir::MuGraph embedded_fixture(const std::string& name) {
   for (std::size_t i = 0; i < codegen::kTestFixtures_count; ++i)
-    if (codegen::kTestFixtures[i].name == name + ".mugraph") return ir::parse_mugraph(codegen::kTestFixtures[i].text);
+    if (codegen::kTestFixtures[i].name == name + ".mugraph")
+      return ir::parse_mugraph(codegen::kTestFixtures[i].text);
   throw std::runtime_error("no fixture " + name);
 }
 
-measure::Candidate compile(const ir::MuGraph& graph, const ir::Schedule& schedule, const ir::Workload& workload, const ir::Target& target) {
+measure::Candidate compile(const ir::MuGraph& graph, const ir::Schedule& schedule,
+                           const ir::Workload& workload, const ir::Target& target) {
   codegen::Generated generated = codegen::generate(graph, schedule, workload, target);
   measure::Candidate candidate{generated.plan, {}};
   for (std::size_t i = 0; i < generated.sources.size(); ++i) {
@@ -53,7 +55,8 @@ measure::Candidate compile(const ir::MuGraph& graph, const ir::Schedule& schedul
   return candidate;
 }
 
-std::vector<ir::Schedule> sample_schedules(const ir::MuGraph& graph, const ir::Workload& workload, const ir::Target& target) {
+std::vector<ir::Schedule> sample_schedules(const ir::MuGraph& graph, const ir::Workload& workload,
+                                           const ir::Target& target) {
   // Per kernel the schedules to try; the i-th of the µGraph takes each kernel's i-th, cyclically.
   std::vector<std::vector<ir::KernelSchedule>> choices;
   std::size_t most = 0;
@@ -61,7 +64,8 @@ std::vector<ir::Schedule> sample_schedules(const ir::MuGraph& graph, const ir::W
     ir::KernelView kernel = ir::view(graph, k);
     std::vector<ir::KernelSchedule> own;
     for (const std::string& family : ir::families_for(kernel, workload, target)) {
-      std::vector<ir::KernelSchedule> all = ir::enumerate_schedules(kernel, family, workload, target);
+      std::vector<ir::KernelSchedule> all =
+          ir::enumerate_schedules(kernel, family, workload, target);
       if (all.empty()) continue;
       for (std::size_t i : {std::size_t{0}, all.size() / 2, all.size() - 1})
         if (std::find(own.begin(), own.end(), all[i]) == own.end()) own.push_back(all[i]);

@@ -21,16 +21,18 @@ ir::MuGraph embedded_fixture(const std::string& name);
 
 // The µGraph compiled under a schedule. Throws codegen::Rejected; a failed compile throws
 // std::runtime_error with its log.
-measure::Candidate compile(const ir::MuGraph& graph, const ir::Schedule& schedule, const ir::Workload& workload, const ir::Target& target);
+measure::Candidate compile(const ir::MuGraph& graph, const ir::Schedule& schedule,
+                           const ir::Workload& workload, const ir::Target& target);
 
-// For every kernel of the µGraph the families that can lower it, each with its first, middle and last
-// legal schedule: one schedule of the µGraph for each.
-std::vector<ir::Schedule> sample_schedules(const ir::MuGraph& graph, const ir::Workload& workload, const ir::Target& target);
+// For every kernel of the µGraph the families that can lower it, each with its first, middle and
+// last legal schedule: one schedule of the µGraph for each.
+std::vector<ir::Schedule> sample_schedules(const ir::MuGraph& graph, const ir::Workload& workload,
+                                           const ir::Target& target);
 
 }  // namespace tenon::test
 
 // Skips the test where there is no GPU.
-#define TENON_REQUIRE_GPU(device)                        \
-  std::string tenon_why;                                 \
-  auto device = ::tenon::test::open_gpu(&tenon_why);     \
+#define TENON_REQUIRE_GPU(device)                    \
+  std::string tenon_why;                             \
+  auto device = ::tenon::test::open_gpu(&tenon_why); \
   if (!device) GTEST_SKIP() << tenon_why

@@ -21,14 +21,20 @@ namespace cuda = runtime::cuda;
 
 // One rmsnorm_linear candidate with inputs and outputs on the device.
 struct Bench {
-  Bench(runtime::Device& d, const std::string& fixture, std::int64_t m, std::int64_t k, std::int64_t n, ir::DType dtype)
-      : device(d), workload(ir::make_workload(ir::catalog_program("rmsnorm_linear"), {{"m", m}, {"k", k}, {"n", n}}, dtype)) {
+  Bench(runtime::Device& d, const std::string& fixture, std::int64_t m, std::int64_t k,
+        std::int64_t n, ir::DType dtype)
+      : device(d),
+        workload(ir::make_workload(ir::catalog_program("rmsnorm_linear"),
+                                   {{"m", m}, {"k", k}, {"n", n}}, dtype)) {
     ir::MuGraph graph = embedded_fixture(fixture);
     ir::Schedule schedule;
-    for (std::size_t i = 0; i < graph.kernels.size(); ++i) schedule.kernels.push_back(ir::default_schedule(ir::view(graph, i), workload, d.info().target));
+    for (std::size_t i = 0; i < graph.kernels.size(); ++i)
+      schedule.kernels.push_back(
+          ir::default_schedule(ir::view(graph, i), workload, d.info().target));
     candidate = compile(graph, schedule, workload, d.info().target);
     auto parameters = measure::make_parameters(workload, false, 1);
-    auto activations = measure::make_activations(workload, workload.extents, measure::Family::kNormal, 1);
+    auto activations =
+        measure::make_activations(workload, workload.extents, measure::Family::kNormal, 1);
     for (std::size_t i = 0; i < 3; ++i) {
       auto bytes = measure::to_bytes(i == 0 ? activations[i].data : parameters[i].data, dtype);
       memory.push_back(device.allocate(bytes.size()));
@@ -122,18 +128,24 @@ TEST(CudaExecutable, ChecksCalls) {
   auto executable = device->load(bench.candidate.plan, bench.candidate.cubins);
   auto out = bench.output();
   void* outputs[] = {out->data()};
-  EXPECT_THROW(executable->launch(bench.inputs.data(), outputs, 3, nullptr), UserError);  // not prepared
+  EXPECT_THROW(executable->launch(bench.inputs.data(), outputs, 3, nullptr),
+               UserError);  // not prepared
   executable->prepare(bench.inputs, nullptr);
-  EXPECT_THROW(executable->launch(bench.inputs.data(), outputs, bench.candidate.plan.m_max + 1, nullptr), UserError);
+  EXPECT_THROW(
+      executable->launch(bench.inputs.data(), outputs, bench.candidate.plan.m_max + 1, nullptr),
+      UserError);
   executable->launch(bench.inputs.data(), outputs, 0, nullptr);
   device->synchronize();
-  EXPECT_EQ(bench.bytes(*out), std::vector<std::byte>(bench.output_bytes, std::byte{0xff}));  // untouched
+  EXPECT_EQ(bench.bytes(*out),
+            std::vector<std::byte>(bench.output_bytes, std::byte{0xff}));  // untouched
 }
 
 // Replays of a captured graph give what direct launches give.
 TEST(CudaExecutable, IsLegalInStreamCapture) {
   TENON_REQUIRE_GPU(device);
-  for (const std::string& fixture : {std::string("rmsnorm_unfused"), std::string("rmsnorm_one_pass"), std::string("rmsnorm_split_k")}) {
+  for (const std::string& fixture :
+       {std::string("rmsnorm_unfused"), std::string("rmsnorm_one_pass"),
+        std::string("rmsnorm_split_k")}) {
     Bench bench(*device, fixture, 16, 576, 960, ir::DType::kBF16);
     auto executable = device->load(bench.candidate.plan, bench.candidate.cubins);
     executable->prepare(bench.inputs, nullptr);
@@ -165,7 +177,8 @@ TEST(CudaExecutable, IsLegalInStreamCapture) {
 // workspace (split reductions) and without.
 TEST(CudaExecutable, LaunchesFromManyThreadsAndStreams) {
   TENON_REQUIRE_GPU(device);
-  for (const std::string& fixture : {std::string("rmsnorm_split_k"), std::string("rmsnorm_deferred_scale")}) {
+  for (const std::string& fixture :
+       {std::string("rmsnorm_split_k"), std::string("rmsnorm_deferred_scale")}) {
     Bench bench(*device, fixture, 16, 576, 960, ir::DType::kBF16);
     auto executable = device->load(bench.candidate.plan, bench.candidate.cubins);
     executable->prepare(bench.inputs, nullptr);
@@ -183,7 +196,8 @@ TEST(CudaExecutable, LaunchesFromManyThreadsAndStreams) {
         auto out = bench.output();
         void* outputs[] = {out->data()};
         for (int round = 0; round < 20; ++round) {
-          for (int i = 0; i < 10; ++i) executable->launch(bench.inputs.data(), outputs, 16, stream, i % 2 == 0);
+          for (int i = 0; i < 10; ++i)
+            executable->launch(bench.inputs.data(), outputs, 16, stream, i % 2 == 0);
           d.stream_synchronize(stream);
           wrong[t] += bench.bytes(*out) != want;
         }
@@ -227,27 +241,33 @@ TEST(CublasLt, EqualsTheSumInFloat64) {
   for (bool transposed : {false, true})
     for (int algorithm : {0, 1}) {
       std::vector<float> a(static_cast<std::size_t>(m * k)), b(static_cast<std::size_t>(k * n));
-      for (std::size_t i = 0; i < a.size(); ++i) a[i] = ir::round_to(ir::DType::kBF16, static_cast<float>(std::sin(static_cast<double>(i))));
-      for (std::size_t i = 0; i < b.size(); ++i) b[i] = ir::round_to(ir::DType::kBF16, static_cast<float>(std::cos(static_cast<double>(3 * i))));
+      for (std::size_t i = 0; i < a.size(); ++i)
+        a[i] = ir::round_to(ir::DType::kBF16, static_cast<float>(std::sin(static_cast<double>(i))));
+      for (std::size_t i = 0; i < b.size(); ++i)
+        b[i] = ir::round_to(ir::DType::kBF16,
+                            static_cast<float>(std::cos(static_cast<double>(3 * i))));
       auto put = [&](const std::vector<float>& v) {
         auto bytes = measure::to_bytes(v, ir::DType::kBF16);
         auto memory = device->allocate(bytes.size());
         device->upload(memory->data(), bytes.data(), bytes.size());
         return memory;
       };
-      auto ma = put(a), mb = put(b), mo = device->allocate(static_cast<std::size_t>(m * n) * 2), ws = device->allocate(cuda::kLibraryWorkspaceBytes);
+      auto ma = put(a), mb = put(b), mo = device->allocate(static_cast<std::size_t>(m * n) * 2),
+           ws = device->allocate(cuda::kLibraryWorkspaceBytes);
       cuda::LibraryProduct product(n, k, ir::DType::kBF16, ir::DType::kBF16, transposed, algorithm);
       auto address = [](runtime::Memory& x) { return reinterpret_cast<CUdeviceptr>(x.data()); };
       product.launch(m, address(*ma), address(*mb), address(*mo), address(*ws), nullptr);
       device->synchronize();
       std::vector<std::byte> bytes(static_cast<std::size_t>(m * n) * 2);
       device->download(bytes.data(), mo->data(), bytes.size());
-      std::vector<float> y = measure::from_bytes(bytes, ir::DType::kBF16, 0, static_cast<std::size_t>(m * n));
+      std::vector<float> y =
+          measure::from_bytes(bytes, ir::DType::kBF16, 0, static_cast<std::size_t>(m * n));
       for (std::int64_t i = 0; i < m; ++i)
         for (std::int64_t j = 0; j < n; ++j) {
           double sum = 0;
           for (std::int64_t p = 0; p < k; ++p)
-            sum += static_cast<double>(a[static_cast<std::size_t>(i * k + p)]) * b[static_cast<std::size_t>(transposed ? j * k + p : p * n + j)];
+            sum += static_cast<double>(a[static_cast<std::size_t>(i * k + p)]) *
+                   b[static_cast<std::size_t>(transposed ? j * k + p : p * n + j)];
           ASSERT_NEAR(y[static_cast<std::size_t>(i * n + j)], sum, 0.01 * (1 + std::abs(sum)));
         }
     }

@@ -58,10 +58,17 @@ CUresult cuDeviceGetName(char* name, int n, CUdevice) {
 }
 CUresult cuDeviceGetAttribute(int* v, CUdevice_attribute a, CUdevice) {
   switch (a) {
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: *v = 9; break;
-    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: *v = 0; break;
-    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: *v = 7; break;
-    default: *v = 1 << 20;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      *v = 9;
+      break;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      *v = 0;
+      break;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      *v = 7;
+      break;
+    default:
+      *v = 1 << 20;
   }
   return CUDA_SUCCESS;
 }
@@ -118,7 +125,8 @@ CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char value, std::size_t n, CUst
   return CUDA_SUCCESS;
 }
 CUresult cuModuleLoadData(CUmodule* m, const void* image) {
-  if (std::strncmp(static_cast<const char*>(image), "cubin", 5) != 0) return CUDA_ERROR_INVALID_IMAGE;
+  if (std::strncmp(static_cast<const char*>(image), "cubin", 5) != 0)
+    return CUDA_ERROR_INVALID_IMAGE;
   *m = reinterpret_cast<CUmodule>(new std::map<std::string, FakeFunction>);
   return CUDA_SUCCESS;
 }
@@ -151,8 +159,10 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** par
   launch.stream = config->hStream;
   for (unsigned i = 0; i < config->numAttrs; ++i) {
     const CUlaunchAttribute& a = config->attrs[i];
-    if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) launch.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
-    if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION) launch.dependent = a.value.programmaticStreamSerializationAllowed != 0;
+    if (a.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION)
+      launch.cluster = {a.value.clusterDim.x, a.value.clusterDim.y, a.value.clusterDim.z};
+    if (a.id == CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION)
+      launch.dependent = a.value.programmaticStreamSerializationAllowed != 0;
   }
   int count = std::atoi(launch.entry.c_str() + launch.entry.rfind('_') + 1);
   for (int i = 0; i < count; ++i) {
@@ -182,18 +192,24 @@ CUresult cuEventQuery(CUevent) { return CUDA_ERROR_NOT_SUPPORTED; }
 CUresult cuEventSynchronize(CUevent) { return CUDA_ERROR_NOT_SUPPORTED; }
 #undef cuEventElapsedTime
 CUresult cuEventElapsedTime(float*, CUevent, CUevent) { return CUDA_ERROR_NOT_SUPPORTED; }
-CUresult cuGraphInstantiateWithFlags(CUgraphExec*, CUgraph, unsigned long long) { return CUDA_ERROR_NOT_SUPPORTED; }
+CUresult cuGraphInstantiateWithFlags(CUgraphExec*, CUgraph, unsigned long long) {
+  return CUDA_ERROR_NOT_SUPPORTED;
+}
 CUresult cuGraphLaunch(CUgraphExec, CUstream) { return CUDA_ERROR_NOT_SUPPORTED; }
 CUresult cuGraphUpload(CUgraphExec, CUstream) { return CUDA_ERROR_NOT_SUPPORTED; }
 CUresult cuGraphDestroy(CUgraph) { return CUDA_ERROR_NOT_SUPPORTED; }
 CUresult cuGraphExecDestroy(CUgraphExec) { return CUDA_ERROR_NOT_SUPPORTED; }
 
 // The map is its address, rows and columns.
-CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* address, const cuuint64_t* dims, const cuuint64_t* strides,
-                                const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion,
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void* address,
+                                const cuuint64_t* dims, const cuuint64_t* strides,
+                                const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                                CUtensorMapSwizzle, CUtensorMapL2promotion,
                                 CUtensorMapFloatOOBfill) {
-  if (reinterpret_cast<std::uintptr_t>(address) % 16 || strides[0] % 16) return CUDA_ERROR_INVALID_VALUE;
-  std::uint64_t words[16] = {reinterpret_cast<std::uint64_t>(address), dims[0], dims[1], strides[0]};
+  if (reinterpret_cast<std::uintptr_t>(address) % 16 || strides[0] % 16)
+    return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t words[16] = {reinterpret_cast<std::uint64_t>(address), dims[0], dims[1],
+                             strides[0]};
   std::memcpy(map, words, sizeof words);
   std::lock_guard<std::mutex> lock(mutex);
   ++record().encodings;

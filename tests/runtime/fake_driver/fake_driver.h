@@ -19,8 +19,8 @@ struct FakeLaunch {
 
 struct FakeRecord {
   std::vector<FakeLaunch> launches;
-  int allocations = 0;   // of device memory
-  int encodings = 0;     // of tensor maps
+  int allocations = 0;             // of device memory
+  int encodings = 0;               // of tensor maps
   std::vector<std::size_t> fills;  // bytes of memsets in streams other than the default
   bool recording = true;           // false: launches are counted by nobody and allocate nothing
 };

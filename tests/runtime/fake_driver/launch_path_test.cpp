@@ -20,7 +20,8 @@ namespace tenon::runtime {
 namespace {
 
 test::FakeRecord& record() {
-  static auto* const get = reinterpret_cast<test::FakeRecord* (*)()>(dlsym(dlopen("libcuda.so.1", RTLD_NOW), "tenon_fake_record"));
+  static auto* const get = reinterpret_cast<test::FakeRecord* (*)()>(
+      dlsym(dlopen("libcuda.so.1", RTLD_NOW), "tenon_fake_record"));
   return *get();
 }
 
@@ -33,7 +34,8 @@ ir::Arg buffer_arg(int b) {
   return a;
 }
 
-// prepare: fold(w) -> wp; main: stats(x, map of x, m, k, 0.5) -> ws, then product(ws, wp) -> y in clusters of 2.
+// prepare: fold(w) -> wp; main: stats(x, map of x, m, k, 0.5) -> ws, then product(ws, wp) -> y in
+// clusters of 2.
 ir::LaunchPlan make_plan(bool workspace = true) {
   ir::LaunchPlan plan;
   plan.program = "demo";
@@ -117,7 +119,9 @@ class LaunchPath : public testing::Test {
     ASSERT_EQ(device_->info().name, "Stand-in GPU");
     record() = {};
   }
-  std::unique_ptr<Executable> load(const ir::LaunchPlan& plan) { return device_->load(plan, {"cubin one"}); }
+  std::unique_ptr<Executable> load(const ir::LaunchPlan& plan) {
+    return device_->load(plan, {"cubin one"});
+  }
   void launch(Executable& e, std::int64_t m, StreamHandle stream = nullptr, bool dependent = true) {
     const void* inputs[] = {x_, w_};
     void* outputs[] = {y_};
@@ -159,7 +163,8 @@ TEST_F(LaunchPath, GridArgumentsAndAttributes) {
   EXPECT_EQ(stats.stream, &stream);
   EXPECT_EQ(stats.cluster[0], 0u);
   EXPECT_EQ(stats.parameters[0], reinterpret_cast<std::uint64_t>(x_));
-  EXPECT_EQ(stats.parameters[1], reinterpret_cast<std::uint64_t>(x_));  // the map begins with its address
+  EXPECT_EQ(stats.parameters[1],
+            reinterpret_cast<std::uint64_t>(x_));  // the map begins with its address
   EXPECT_EQ(stats.parameters[2] & 0xffffffffu, 33u);
   EXPECT_EQ(stats.parameters[3], 65u);
   float half;
@@ -181,7 +186,8 @@ TEST_F(LaunchPath, FirstAfterPrepareIsNeverDependent) {
   e->prepare({nullptr, w_}, nullptr);
   launch(*e, 16);
   //                               prepare first         second      plain         prepare first
-  EXPECT_EQ(dependent(), (std::vector<bool>{false, false, true, true, true, false, false, false, false, true}));
+  EXPECT_EQ(dependent(),
+            (std::vector<bool>{false, false, true, true, true, false, false, false, false, true}));
 }
 
 TEST_F(LaunchPath, AllocatesNothingAndEncodesOnce) {
