@@ -32,6 +32,13 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);
+    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
+      std::string known;
+      for (const CLI::App* command : app.get_subcommands({}))
+        known += (known.empty() ? "" : ", ") + command->get_name();
+      fmt::print(stderr, "tenon: command is '{}'; accepted: {}\n", argv[1], known);
+      return cli::kBadInput;
+    }
     fmt::print(stderr, "tenon: {} (tenon --help shows the usage)\n", e.what());
     return cli::kBadInput;
   }

@@ -31,7 +31,7 @@ function(tenon_test name)
     set(ARG_TIMEOUT 300)
   endif()
   add_executable(${name} ${ARG_SOURCES})
-  target_compile_options(${name} PRIVATE ${TENON_WARNINGS})
+  target_compile_options(${name} PRIVATE ${TENON_WARNINGS} $<$<BOOL:${TENON_QUICK_BUILD}>:-O1>)
   target_link_libraries(${name} PRIVATE ${ARG_LIBS} GTest::gtest GTest::gtest_main)
   gtest_discover_tests(${name} DISCOVERY_TIMEOUT 60
     PROPERTIES LABELS "${ARG_LABELS}" TIMEOUT ${ARG_TIMEOUT})

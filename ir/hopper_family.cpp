@@ -195,6 +195,12 @@ Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target&
   if (p.ping_pong && p.consumers != 2) return "ping-pong has two consumers";
   if (p.tile_m % (64 * team)) return "a warpgroup has whole blocks of 64 rows";
   if (p.tile_m / 64 / team * p.tile_n / 2 > 200) return "more than 200 accumulators a thread";
+  // One wgmma holds its accumulators and about 26 registers more; the assembler works with what a
+  // launch gives every thread, before the consumers take the producers' share.
+  const int launch_registers = std::min(255, 65536 / p.threads() / 8 * 8);
+  if (p.tile_n / 2 + 26 > launch_registers)
+    return fmt::format("tile_n={} needs {} registers of the {} that {} threads have", p.tile_n,
+                       p.tile_n / 2 + 26, launch_registers, p.threads());
   if (p.stages < 2 || p.stages > 12) return "2 to 12 stages";
   if (p.cluster_m < 1 || p.cluster_n < 1 || p.split_k < 1 || p.cluster() > 8)
     return "a cluster has 1 to 8 blocks";

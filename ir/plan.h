@@ -95,7 +95,8 @@ struct Launch {
   int a = -1, b = -1, out = -1;
   SizeExpr m, n, k;
   bool b_transposed = false;
-  int algorithm = 0;  // which of the library's heuristics, in its order
+  int algorithm =
+      0;  // which of the library's suggestions, in its order; the last where it has fewer
   int fill_buffer = -1;
 };
 

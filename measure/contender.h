@@ -11,10 +11,11 @@
 
 namespace tenon::measure {
 
-// One candidate; one binding for each set where it has prepared weights, else one for all.
+// One candidate; where it has prepared weights one binding for each set, made when it is first
+// needed, else one for all.
 struct Contender {
   const Candidate* candidate = nullptr;
-  std::vector<std::unique_ptr<runtime::Executable>> bindings;
+  std::vector<std::unique_ptr<runtime::Executable>> bindings;  // null: not made yet
   Timing timing;
   double estimate_us = 0;  // of one call
   int calls = 1;           // of one sample
@@ -24,42 +25,51 @@ struct Contender {
     timing.status = status;
     timing.reason = reason;
   }
-  runtime::Executable& binding(int set) {
-    return *bindings[bindings.size() == 1 ? 0 : static_cast<std::size_t>(set)];
+  std::size_t slot(int set) const {
+    return bindings.size() == 1 ? 0 : static_cast<std::size_t>(set);
   }
+  runtime::Executable& binding(int set) { return *bindings[slot(set)]; }
 };
 
-// Inputs, weights and outputs of every set. All hold the same random data: caches go by address.
+// Inputs, weights and outputs of every set, kept for all that is timed on the device. All sets
+// hold the same random data: caches go by address.
 class Rotation {
  public:
-  // As many sets as it takes to exceed `cold_bytes`, within `memory_limit` for all contenders.
-  Rotation(runtime::Device& device, const ir::Workload& workload,
-           const std::vector<Candidate>& candidates, double cold_bytes, double memory_limit);
+  // `wanted_bytes`: what all sets together should exceed. 0: one set.
+  Rotation(runtime::Device& device, const ir::Workload& workload, double wanted_bytes);
+
+  // Chooses the number of sets for contenders that run these candidates: as many as wanted, within
+  // `memory_limit` for buffers and prepared weights together.
+  void begin(const std::vector<Candidate>& candidates, double memory_limit);
 
   int sets() const { return sets_; }
-  double bytes_per_set() const { return set_bytes_; }  // touched by a call, at most
   std::int64_t m() const { return m_; }
   const void* const* inputs(int set) const { return inputs_[static_cast<std::size_t>(set)].data(); }
   void* const* outputs(int set) { return outputs_[static_cast<std::size_t>(set)].data(); }
 
-  // Loads and prepares a candidate for every set and launches each binding once; failures become
-  // the contender's status.
+  // Loads a candidate; failures become the contender's status.
   Contender make(const Candidate& candidate);
+  // Makes buffers and bindings of `count` sets from `first` on (cyclically), where they are not
+  // there yet. Throws DeviceError, UserError.
+  void ensure(Contender& contender, int first, int count);
+  // Poisons the outputs of set 0, and says whether they hold finite numbers only.
   void poison();
-  // Whether every output of every set up to `sets` holds finite numbers only.
-  bool written(int sets, std::string* what);
+  bool written(std::string* what);
   std::string text() const;  // "57 sets of 1.1 MB"
 
  private:
   void* buffer(std::size_t bytes);
+  void make_set();
 
   runtime::Device& device_;
   const ir::Workload& workload_;
   std::int64_t m_ = 1;
   int sets_ = 1;
-  double set_bytes_ = 0;
+  double wanted_ = 1;                         // sets
+  double set_bytes_ = 0;                      // touched by a call, at most
+  std::vector<std::vector<std::byte>> data_;  // of the inputs
   std::vector<std::unique_ptr<runtime::Memory>> memory_;
-  std::vector<std::vector<const void*>> inputs_;
+  std::vector<std::vector<const void*>> inputs_;  // by set, those made so far
   std::vector<std::vector<void*>> outputs_;
   std::vector<std::size_t> output_bytes_;
 };

@@ -169,6 +169,7 @@ class CudaTimer {
   }
 
   bool prepare(Contender& c, ReplayGraph& graph) {
+    rotation_.ensure(c, 0, rotation_.sets());
     rotation_.poison();
     // The first launch of a binding is never a dependent one; it belongs to no graph.
     stream_.start();
@@ -176,7 +177,7 @@ class CudaTimer {
     stream_.stop();
     if (!stream_.wait(protocol_.hang_limit_s)) return false;
     std::string what;
-    if (!rotation_.written(1, &what)) {
+    if (!rotation_.written(&what)) {
       c.fail(Status::kWrongResult, what);
       return true;
     }

@@ -27,6 +27,7 @@ double run(Rotation& rotation, Contender& c, int first, int calls) {
 // Runs and turns failures into the contender's status; microseconds per call.
 double attempt(Rotation& rotation, Contender& c, int first, int calls, const Protocol& protocol) {
   try {
+    rotation.ensure(c, first, calls);
     double seconds = run(rotation, c, first, calls);
     if (seconds / calls > protocol.hang_limit_s)
       c.fail(Status::kTimeout, fmt::format("a call took {:.3g} s; the limit is {:.3g} s",
@@ -51,7 +52,7 @@ void time_on_host(Rotation& rotation, std::vector<Contender>& contenders,
     attempt(rotation, c, 0, 1, protocol);  // first touch of scratch and pages
     if (!c.ok()) continue;
     std::string what;
-    if (!rotation.written(1, &what)) {
+    if (!rotation.written(&what)) {
       c.fail(Status::kWrongResult, what);
       continue;
     }

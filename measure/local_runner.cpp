@@ -30,11 +30,11 @@ class LocalRunner final : public Runner {
     if (candidates.empty()) return {};
     if (!device_) throw DeviceError(kLost);
     const bool host = device_->info().device_class == "host";
-    double cold = !protocol.rotate ? 0
-                  : host ? 2.0 * static_cast<double>(runtime::host::last_level_cache_bytes())
-                         : 4.0 * static_cast<double>(device_->info().target.l2_bytes);
-    auto rotation = std::make_unique<Rotation>(*device_, workload_, candidates, cold,
-                                               host ? kHostMemory : free_memory() * 0.6);
+    std::unique_ptr<Rotation>& rotation = rotations_[protocol.rotate ? 1 : 0];
+    if (!rotation)
+      rotation =
+          std::make_unique<Rotation>(*device_, workload_, protocol.rotate ? cold_bytes() : 0);
+    rotation->begin(candidates, host ? kHostMemory : free_memory() * 0.6);
     auto contenders = std::make_unique<std::vector<Contender>>();
     for (const Candidate& c : candidates) contenders->push_back(rotation->make(c));
     bool alive = true;
@@ -47,7 +47,7 @@ class LocalRunner final : public Runner {
     if (!alive) {
       // Freeing memory would wait for the kernel that does not end; the process is to be replaced.
       static_cast<void>(contenders.release());
-      static_cast<void>(rotation.release());
+      for (auto& kept : rotations_) static_cast<void>(kept.release());
       static_cast<void>(device_.release());
       device_ = nullptr;
     }
@@ -62,6 +62,13 @@ class LocalRunner final : public Runner {
   }
 
  private:
+  // What rotation must exceed to find caches cold.
+  double cold_bytes() const {
+    if (device_->info().device_class == "host")
+      return 2.0 * static_cast<double>(runtime::host::last_level_cache_bytes());
+    return 4.0 * static_cast<double>(device_->info().target.l2_bytes);
+  }
+
   double free_memory() const {
     auto context = runtime::cuda::context_of(*device_);
     runtime::cuda::Scope scope(*context);
@@ -72,6 +79,7 @@ class LocalRunner final : public Runner {
 
   std::unique_ptr<runtime::Device> device_;
   ir::Workload workload_;
+  std::unique_ptr<Rotation> rotations_[2];  // without and with rotation
   std::map<std::uint64_t, Expectations> expected_;
 };
 

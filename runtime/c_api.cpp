@@ -121,7 +121,8 @@ tenon_status tenon_bind(tenon_library* library, const char* program, const char*
     kernel->stored = std::move(*stored);
     kernel->executable = runtime::load(kernel->stored, *library->device);
     const std::size_t count = static_cast<std::size_t>(kernel->executable->plan().input_count);
-    kernel->executable->prepare({inputs, inputs + count}, stream);
+    // Parentheses: braces would make a vector of these two pointers.
+    kernel->executable->prepare(std::vector<const void*>(inputs, inputs + count), stream);
     *out = kernel.release();
   });
 }

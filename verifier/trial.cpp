@@ -118,6 +118,7 @@ class TrialRunner {
         units_(units),
         structure_(structure),
         prime_(prime),
+        graph_has_its_own_(has_its_own(structure)),
         inputs_(program.signature, dims, units, prime, seed) {}
 
   Trial trial() {
@@ -139,7 +140,7 @@ class TrialRunner {
         TrialDomain program_domain(prime_, inputs_.attributes());
         TrialDomain graph_domain(prime_, inputs_.attributes());
         roots_only(program_domain, structure_.program_calls.size(), program_);
-        roots_only(graph_domain, structure_.graph_calls.size(), graph_);
+        if (graph_has_its_own_) roots_only(graph_domain, structure_.graph_calls.size(), graph_);
         const auto& classes = structure_.classes;
         UnitSet again = undefined_units(program_domain.squares(), structure_.program_calls, classes,
                                         level, hopeless) |
@@ -211,12 +212,24 @@ class TrialRunner {
       if (calls[i] >= 0 && !squares[i]) out[static_cast<std::size_t>(calls[i])] = true;
   }
 
+  // Does the µGraph take a root of a class that the program lacks? If not, the program's roots,
+  // which are cheap to reach, tell all.
+  static bool has_its_own(const Structure& structure) {
+    std::uint64_t of_program = 0, of_graph = 0;
+    for (int c : structure.program_calls)
+      if (c >= 0) of_program |= std::uint64_t{1} << c;
+    for (int c : structure.graph_calls)
+      if (c >= 0) of_graph |= std::uint64_t{1} << c;
+    return (of_graph & ~of_program) != 0;
+  }
+
   const ir::Program& program_;
   const ir::MuGraph& graph_;
   const ScaledDims& dims_;
   const UnitMap& units_;
   const Structure& structure_;
   std::uint32_t prime_;
+  bool graph_has_its_own_;
   FieldInputs inputs_;
 };
 

@@ -20,10 +20,11 @@ namespace {
 
 using Terms = ir::Values<Z3Domain::Scalar>;
 
-constexpr double kMaxWork = 2e5;   // scalar operations of both evaluations
-constexpr int kRealPoints = 2;     // float64 evaluations that have to agree with a proof
-constexpr int kPinnings = 4;       // choices of concrete inputs tried before the open query
-constexpr int kPinningTime = 500;  // … ms for each: many square roots at once can take forever
+constexpr double kMaxWork = 2e5;      // scalar operations of both evaluations
+constexpr int kRealPoints = 2;        // float64 evaluations that have to agree with a proof
+constexpr int kObligationTime = 250;  // ms for each operator that only the µGraph has
+constexpr int kPinnings = 4;          // choices of concrete inputs tried before the open query
+constexpr int kPinningTime = 500;     // … ms for each: many square roots at once can take forever
 
 // Decimal approximation of a model's value, which may be an algebraic number.
 std::optional<double> model_value(const z3::model& model, const z3::expr& symbol) {
@@ -53,6 +54,7 @@ class Z3Check {
   // Every way in which Z3 can fail becomes a verdict.
   void run(Evidence& evidence) {
     Z3Watchdog watchdog(state_.context, state_.deadline, state_.memory_mb);
+    watchdog_ = &watchdog;
     try {
       decide(evidence);
     } catch (const Z3Limit& e) {
@@ -89,6 +91,7 @@ class Z3Check {
   }
 
   void stopped(Evidence& evidence, Z3Stop stop, const std::string& message) {
+    if (evidence.verdict == Verdict::kRefuted) return;  // a counterexample was confirmed before
     evidence.verdict = stop == Z3Stop::kTime ? Verdict::kTimeout : Verdict::kUnknown;
     if (stop == Z3Stop::kTime)
       evidence.reason = fmt::format("Z3 ran past {} ms", options_.timeout_ms);
@@ -143,13 +146,13 @@ class Z3Check {
     for (const Z3Atom& a : state_.atoms) {
       if (!a.obligation) continue;
       ++obligations_;
-      z3::solver solver = state_.solver(std::min(1000, state_.remaining_ms() / 4));
+      z3::solver solver = state_.solver();
       for (const auto& [name, symbol] : state_.attributes)
         solver.add(symbol > state_.context.real_val(0));
       for (const Z3Atom& b : state_.atoms)
         if (!b.obligation && z3::eq(b.argument, a.argument)) solver.add(state_.condition(b));
       solver.add(!state_.condition(a));
-      if (check(solver) != z3::unsat) open.push_back(!state_.condition(a));
+      if (check(solver, kObligationTime) != z3::unsat) open.push_back(!state_.condition(a));
     }
     for (const z3::expr& e : open) violations_.push_back(e);
     for (const z3::expr& e : differences_) violations_.push_back(e);
@@ -161,9 +164,10 @@ class Z3Check {
     return z3::mk_or(v);
   }
 
-  z3::check_result check(z3::solver& solver) {
+  z3::check_result check(z3::solver& solver, int milliseconds) {
     state_.check_limits();
-    z3::check_result r = solver.check();
+    const z3::check_result r =
+        watchdog_->check(solver, std::min(milliseconds, state_.remaining_ms()));
     if (r == z3::unknown) unknown_ = solver.reason_unknown();
     state_.check_limits();
     return r;
@@ -207,23 +211,32 @@ class Z3Check {
       }
       inputs.values.push_back(std::move(value));
     }
-    const Replay real = replay(program_, graph_, dims_, inputs);
-    if (!real.comparable || !real.difference.found()) return false;
+    // With many square roots of numbers Z3 may not decide this in time. The inputs are a
+    // counterexample all the same, by float64 alone, and the figures say so.
+    Evidence by_float64;
+    if (!confirm(inputs, by_float64)) return false;
+    decided_by_ = "float64 at pinned inputs";
+    const Verdict before = evidence.verdict;
+    evidence.verdict = by_float64.verdict;
+    evidence.reason = by_float64.reason;
+    evidence.counterexample = by_float64.counterexample;
     // The difference is that of one element, or one operator that has no value.
-    const z3::expr element = differences_.at(disjunct_of(real.difference));
-    z3::solver solver = state_.solver(std::min(kPinningTime, state_.remaining_ms()));
+    const z3::expr element = differences_.at(disjunct_of(confirmed_));
+    z3::solver solver = state_.solver();
     const z3::expr_vector assumptions = state_.assumptions_of(element);
     for (unsigned i = 0; i < assumptions.size(); ++i) solver.add(assumptions[static_cast<int>(i)]);
     z3::expr_vector violated = state_.undefined();
     violated.push_back(element);
     solver.add(z3::mk_or(violated));
     for (unsigned i = 0; i < equal.size(); ++i) solver.add(equal[static_cast<int>(i)]);
-    const z3::check_result result = check(solver);
-    if (result == z3::unsat) return false;
-    // Undecided here means that Z3 could not compute with that many roots of numbers in time; the
-    // inputs are a counterexample all the same, by float64 alone, and the figures say so.
-    decided_by_ = result == z3::sat ? "pinned inputs" : "float64 at pinned inputs";
-    return confirm(inputs, evidence);
+    const z3::check_result result = check(solver, kPinningTime);
+    if (result == z3::sat) decided_by_ = "pinned inputs";
+    if (result != z3::unsat) return true;
+    evidence.verdict = before;
+    evidence.reason.clear();
+    evidence.counterexample.clear();
+    decided_by_.clear();
+    return false;
   }
 
   // Elements of all outputs in order.
@@ -236,12 +249,11 @@ class Z3Check {
   }
 
   void open(Evidence& evidence) {
-    z3::solver solver = state_.solver(state_.remaining_ms());
+    z3::solver solver = state_.solver();
     add_query(solver);
-    const z3::check_result result = check(solver);
+    const z3::check_result result = check(solver, state_.remaining_ms());
     if (result == z3::unsat) return proved(evidence, "solver");
-    // The solver's own limit is all of the time that was left.
-    const bool out_of_time = unknown_ == "timeout" || unknown_ == "canceled";
+    const bool out_of_time = unknown_ == "interrupted" || unknown_ == "canceled";
     if (result == z3::unknown)
       return stopped(evidence, out_of_time ? Z3Stop::kTime : Z3Stop::kNone, unknown_);
     evidence.verdict = Verdict::kUnknown;
@@ -275,6 +287,7 @@ class Z3Check {
   bool confirm(const RealInputs& inputs, Evidence& evidence) {
     const Replay r = replay(program_, graph_, dims_, inputs);
     if (!r.comparable || !r.difference.found()) return false;
+    confirmed_ = r.difference;
     evidence.verdict = Verdict::kRefuted;
     evidence.reason = "the results differ at " +
                       element_name(program_.signature, dims_.extents, r.difference) +
@@ -306,6 +319,8 @@ class Z3Check {
   Z3Domain domain_;
   std::vector<z3::expr> variables_;  // attributes in name order, then inputs in order
   std::vector<z3::expr> differences_, violations_;
+  Z3Watchdog* watchdog_ = nullptr;  // while a check runs
+  Element confirmed_;               // where float64 confirmed a difference
   bool unwritten_ = false;
   int obligations_ = 0, equalities_ = 0;
   std::string unknown_, decided_by_;
@@ -335,6 +350,7 @@ void guarded_check(const ir::Program& program, const ir::MuGraph& graph, const Z
                                             std::chrono::steady_clock::now() - start)
                                             .count());
     Z3Check check(program, graph, *dims, left, settings.empty());
+    evidence.verdict = Verdict::kUnknown;
     check.run(evidence);
     settings.push_back(check.figures());
     if (evidence.verdict == Verdict::kTimeout)

@@ -36,6 +36,7 @@ class Induction {
 
   void run(Evidence& evidence) {
     Z3Watchdog watchdog(state_.context, state_.deadline, state_.memory_mb);
+    watchdog_ = &watchdog;
     auto stopped = [&](Z3Stop stop, const std::string& message) {
       evidence.verdict = stop == Z3Stop::kTime ? Verdict::kTimeout : Verdict::kUnknown;
       evidence.reason =
@@ -231,11 +232,12 @@ class Induction {
 
   void claim(const std::string& name, const z3::expr& what, const z3::expr_vector& assumptions) {
     if (!state_.simplifies_to_false(assumptions, !what)) {
-      z3::solver solver = state_.solver(std::min(kClaimTime, state_.remaining_ms()));
+      z3::solver solver = state_.solver();
       for (unsigned i = 0; i < assumptions.size(); ++i)
         solver.add(assumptions[static_cast<int>(i)]);
       solver.add(!what);
-      const z3::check_result r = solver.check();
+      const z3::check_result r =
+          watchdog_->check(solver, std::min(kClaimTime, state_.remaining_ms()));
       state_.check_limits();
       if (r != z3::unsat)
         throw NotShown(name + (r == z3::sat ? " does not hold in general"
@@ -249,6 +251,7 @@ class Induction {
   const Z3Options& options_;
   Z3State state_;
   Symbolic symbolic_;
+  Z3Watchdog* watchdog_ = nullptr;  // while the proof runs
   std::vector<std::vector<Fraction>>
       tensors_;  // by tensor: its generic element, once it is written
   std::vector<std::string> claims_;

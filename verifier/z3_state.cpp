@@ -13,21 +13,42 @@ bool exceeds_memory(int memory_mb) {
 
 Z3Watchdog::Z3Watchdog(z3::context& context, std::chrono::steady_clock::time_point deadline,
                        int memory_mb)
-    : thread_([this, &context, deadline, memory_mb] { watch(context, deadline, memory_mb); }) {}
+    : context_(context), deadline_(deadline), memory_mb_(memory_mb), thread_([this] { watch(); }) {}
 
-void Z3Watchdog::watch(z3::context& context, std::chrono::steady_clock::time_point deadline,
-                       int memory_mb) {
+void Z3Watchdog::watch() {
   constexpr std::chrono::milliseconds kPoll(10);
   std::unique_lock<std::mutex> lock(mutex_);
   while (!done_) {
     const auto now = std::chrono::steady_clock::now();
-    if (now >= deadline) stopped_ = Z3Stop::kTime;
-    if (exceeds_memory(memory_mb)) stopped_ = Z3Stop::kMemory;
-    // Again and again: an interrupt between two calls of Z3 is lost.
-    if (stopped_ != Z3Stop::kNone) context.interrupt();
-    wake_.wait_until(lock,
-                     stopped_ == Z3Stop::kNone ? std::min(deadline, now + kPoll) : now + kPoll);
+    if (now >= deadline_) stopped_ = Z3Stop::kTime;
+    if (exceeds_memory(memory_mb_)) stopped_ = Z3Stop::kMemory;
+    // Again and again: an interrupt between two steps of Z3 may be lost.
+    if (stopped_ != Z3Stop::kNone || now >= slice_) context_.interrupt();
+    wake_.wait_for(lock, kPoll);
   }
+}
+
+void Z3Watchdog::set_slice(std::chrono::steady_clock::time_point end) {
+  std::lock_guard<std::mutex> lock(mutex_);
+  slice_ = end;
+}
+
+z3::check_result Z3Watchdog::check(z3::solver& solver, int milliseconds) {
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(milliseconds);
+  set_slice(end);
+  z3::check_result result = z3::unknown;
+  try {
+    result = solver.check();
+  } catch (const z3::exception&) {
+    if (std::chrono::steady_clock::now() < end) {
+      set_slice(std::chrono::steady_clock::time_point::max());
+      throw;
+    }
+  }
+  set_slice(std::chrono::steady_clock::time_point::max());
+  // An interrupt that came just after the query would cancel the next call; a query resets it.
+  if (std::chrono::steady_clock::now() >= end) z3::solver(context_).check();
+  return result;
 }
 
 Z3Watchdog::~Z3Watchdog() {
@@ -108,12 +129,8 @@ bool Z3State::simplifies_to_false(const z3::expr_vector& assumptions, const z3::
   return result.size() == 1 && result[0].is_decided_unsat();
 }
 
-z3::solver Z3State::solver(int timeout_ms) {
-  z3::solver s = (normalization() & z3::tactic(context, "qfnra")).mk_solver();
-  z3::params p(context);
-  p.set("timeout", static_cast<unsigned>(std::max(1, timeout_ms)));
-  s.set(p);
-  return s;
+z3::solver Z3State::solver() {
+  return (normalization() & z3::tactic(context, "qfnra-nlsat")).mk_solver();
 }
 
 z3::expr Z3State::condition(const Z3Atom& a) {

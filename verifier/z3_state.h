@@ -20,7 +20,8 @@ namespace tenon::verifier {
 enum class Z3Stop : std::uint8_t { kNone, kTime, kMemory };
 
 // Watches time and memory from a thread of its own and interrupts the context when one runs
-// out; joined on destruction. Memory is what Z3 has allocated in the whole process.
+// out; joined on destruction. Memory is what Z3 has allocated in the whole process. (Z3's own
+// timers are not used: in 4.8.12 one that fires while its query ends can deadlock.)
 class Z3Watchdog {
  public:
   Z3Watchdog(z3::context& context, std::chrono::steady_clock::time_point deadline, int memory_mb);
@@ -29,11 +30,20 @@ class Z3Watchdog {
   Z3Watchdog& operator=(const Z3Watchdog&) = delete;
   Z3Stop stopped() const { return stopped_; }
 
+  // solver.check(), interrupted after `milliseconds` at most; then the answer is unknown.
+  z3::check_result check(z3::solver& solver, int milliseconds);
+
  private:
-  void watch(z3::context& context, std::chrono::steady_clock::time_point deadline, int memory_mb);
+  void watch();
+  void set_slice(std::chrono::steady_clock::time_point end);
+
+  z3::context& context_;
+  const std::chrono::steady_clock::time_point deadline_;
+  const int memory_mb_;
   std::mutex mutex_;
   std::condition_variable wake_;
   bool done_ = false;
+  std::chrono::steady_clock::time_point slice_ = std::chrono::steady_clock::time_point::max();
   std::atomic<Z3Stop> stopped_ = Z3Stop::kNone;
   std::thread thread_;
 };
@@ -75,7 +85,7 @@ struct Z3State {
   // Did that alone show that `assumptions` and `violation` cannot hold together?
   bool simplifies_to_false(const z3::expr_vector& assumptions, const z3::expr& violation);
   // A solver that normalizes and then decides nonlinear real arithmetic.
-  z3::solver solver(int timeout_ms);
+  z3::solver solver();
 
   // That the atom's operator has a value, and what that value satisfies.
   z3::expr condition(const Z3Atom& a);

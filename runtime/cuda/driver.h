@@ -10,105 +10,55 @@ namespace tenon::runtime::cuda {
 
 // Entry points by their names in the driver's library. `optional` ones may be null with an older
 // driver.
+// clang-format off
 #define TENON_DRIVER_FUNCTIONS(required, optional)                                                        \
-  required(init, cuInit, "cuInit") required(                                                              \
-      driver_version, cuDriverGetVersion,                                                                 \
-      "cuDriverGetVersion") required(error_name, cuGetErrorName,                                          \
-                                     "cuGetErrorName") required(error_string, cuGetErrorString,           \
-                                                                "cuGetErrorString")                       \
-      required(device_count, cuDeviceGetCount, "cuDeviceGetCount") required(                              \
-          device_get, cuDeviceGet,                                                                        \
-          "cuDeviceGet") required(device_name, cuDeviceGetName,                                           \
-                                  "cuDeviceGetName") required(device_attribute,                           \
-                                                              cuDeviceGetAttribute,                       \
-                                                              "cuDeviceGetAttribute")                     \
-          required(device_memory, cuDeviceTotalMem, "cuDeviceTotalMem_v2") required(                      \
-              primary_retain, cuDevicePrimaryCtxRetain,                                                   \
-              "cuDevicePrimaryCtxRetain") required(primary_release, cuDevicePrimaryCtxRelease,            \
-                                                   "cuDevicePrimaryCtxRelease_v2")                        \
-              required(context_current, cuCtxGetCurrent, "cuCtxGetCurrent") required(                     \
-                  context_push, cuCtxPushCurrent,                                                         \
-                  "cuCtxPushCurrent_v2") required(context_pop, cuCtxPopCurrent,                           \
-                                                  "cuCtxPopCurrent_v2")                                   \
-                  required(context_synchronize, cuCtxSynchronize, "cuCtxSynchronize") required(           \
-                      memory_allocate, cuMemAlloc,                                                        \
-                      "cuMemAlloc_v2") required(memory_free, cuMemFree,                                   \
-                                                "cuMemFree_v2") required(memory_info,                     \
-                                                                         cuMemGetInfo,                    \
-                                                                         "cuMemGetInfo_v2")               \
-                      required(copy_to_device, cuMemcpyHtoD, "cuMemcpyHtoD_v2") required(                 \
-                          copy_to_host, cuMemcpyDtoH,                                                     \
-                          "cuMemcpyDtoH_v2") required(memset_async, cuMemsetD8Async,                      \
-                                                      "cuMemsetD8Async") required(module_load,            \
-                                                                                  cuModuleLoadData,       \
-                                                                                  "cuModuleLoadDa"        \
-                                                                                  "ta")                   \
-                          required(module_unload, cuModuleUnload, "cuModuleUnload") required(             \
-                              module_function, cuModuleGetFunction,                                       \
-                              "cuModuleGetFunction") required(function_attribute,                         \
-                                                              cuFuncGetAttribute,                         \
-                                                              "cuFuncGetAttribute")                       \
-                              required(function_set, cuFuncSetAttribute,                                  \
-                                       "cuFuncSetAttribute") required(launch, cuLaunchKernelEx,           \
-                                                                      "cuLaunchKernelEx")                 \
-                                  required(stream_create, cuStreamCreate, "cuStreamCreate") required(     \
-                                      stream_destroy, cuStreamDestroy,                                    \
-                                      "cuStreamDestroy_v2") required(stream_synchronize,                  \
-                                                                     cuStreamSynchronize,                 \
-                                                                     "cuStreamSynchronize")               \
-                                      required(                                                           \
-                                          stream_begin_capture, cuStreamBeginCapture,                     \
-                                          "cuStreamBeginCapture_v2") required(stream_end_capture,         \
-                                                                              cuStreamEndCapture,         \
-                                                                              "cuStreamEndCaptur"         \
-                                                                              "e")                        \
-                                          required(exchange_capture_mode,                                 \
-                                                   cuThreadExchangeStreamCaptureMode,                     \
-                                                   "cuThreadExchangeStreamCaptureMode")                   \
-                                              required(                                                   \
-                                                  event_create, cuEventCreate,                            \
-                                                  "cuEventCreate") required(event_destroy,                \
-                                                                            cuEventDestroy,               \
-                                                                            "cuEventDestroy_v2")          \
-                                                  required(                                               \
-                                                      event_record, cuEventRecord,                        \
-                                                      "cuEventRecord") required(event_query,              \
-                                                                                cuEventQuery,             \
-                                                                                "cuEventQuery")           \
-                                                      required(event_synchronize,                         \
-                                                               cuEventSynchronize,                        \
-                                                               "cuEventSynchronize")                      \
-                                                          required(event_elapsed,                         \
-                                                                   cuEventElapsedTime,                    \
-                                                                   "cuEventElapsedTime")                  \
-                                                              required(graph_instantiate,                 \
-                                                                       cuGraphInstantiate,                \
-                                                                       "cuGraphInstantiateWithFla"        \
-                                                                       "gs") required(graph_launch,       \
-                                                                                      cuGraphLaunch,      \
-                                                                                      "cuGraphLau"        \
-                                                                                      "nch")              \
-                                                                  required(graph_upload,                  \
-                                                                           cuGraphUpload,                 \
-                                                                           "cuGraphUpload")               \
-                                                                      required(graph_destroy,             \
-                                                                               cuGraphDestroy,            \
-                                                                               "cuGraphDestroy")          \
-                                                                          required(                       \
-                                                                              graph_exec_destroy,         \
-                                                                              cuGraphExecDestroy,         \
-                                                                              "cuGraphExecDestro"         \
-                                                                              "y")                        \
-                                                                              optional(                   \
-                                                                                  tensor_map_encode,      \
-                                                                                  cuTensorMapEncodeTiled, \
-                                                                                  "cuTensorMapEnc"        \
-                                                                                  "odeTiled")             \
-                                                                                  optional(               \
-                                                                                      function_parameter, \
-                                                                                      cuFuncGetParamInfo, \
-                                                                                      "cuFuncGetP"        \
-                                                                                      "aramInfo")
+  required(init, cuInit, "cuInit")                                                                        \
+  required(driver_version, cuDriverGetVersion, "cuDriverGetVersion")                                      \
+  required(error_name, cuGetErrorName, "cuGetErrorName")                                                  \
+  required(error_string, cuGetErrorString, "cuGetErrorString")                                            \
+  required(device_count, cuDeviceGetCount, "cuDeviceGetCount")                                            \
+  required(device_get, cuDeviceGet, "cuDeviceGet")                                                        \
+  required(device_name, cuDeviceGetName, "cuDeviceGetName")                                               \
+  required(device_attribute, cuDeviceGetAttribute, "cuDeviceGetAttribute")                                \
+  required(device_memory, cuDeviceTotalMem, "cuDeviceTotalMem_v2")                                        \
+  required(primary_retain, cuDevicePrimaryCtxRetain, "cuDevicePrimaryCtxRetain")                          \
+  required(primary_release, cuDevicePrimaryCtxRelease, "cuDevicePrimaryCtxRelease_v2")                    \
+  required(context_current, cuCtxGetCurrent, "cuCtxGetCurrent")                                           \
+  required(context_push, cuCtxPushCurrent, "cuCtxPushCurrent_v2")                                         \
+  required(context_pop, cuCtxPopCurrent, "cuCtxPopCurrent_v2")                                            \
+  required(context_synchronize, cuCtxSynchronize, "cuCtxSynchronize")                                     \
+  required(memory_allocate, cuMemAlloc, "cuMemAlloc_v2")                                                  \
+  required(memory_free, cuMemFree, "cuMemFree_v2")                                                        \
+  required(memory_info, cuMemGetInfo, "cuMemGetInfo_v2")                                                  \
+  required(copy_to_device, cuMemcpyHtoD, "cuMemcpyHtoD_v2")                                               \
+  required(copy_to_host, cuMemcpyDtoH, "cuMemcpyDtoH_v2")                                                 \
+  required(memset_async, cuMemsetD8Async, "cuMemsetD8Async")                                              \
+  required(module_load, cuModuleLoadData, "cuModuleLoadData")                                             \
+  required(module_unload, cuModuleUnload, "cuModuleUnload")                                               \
+  required(module_function, cuModuleGetFunction, "cuModuleGetFunction")                                   \
+  required(function_attribute, cuFuncGetAttribute, "cuFuncGetAttribute")                                  \
+  required(function_set, cuFuncSetAttribute, "cuFuncSetAttribute")                                        \
+  required(launch, cuLaunchKernelEx, "cuLaunchKernelEx")                                                  \
+  required(stream_create, cuStreamCreate, "cuStreamCreate")                                               \
+  required(stream_destroy, cuStreamDestroy, "cuStreamDestroy_v2")                                         \
+  required(stream_synchronize, cuStreamSynchronize, "cuStreamSynchronize")                                \
+  required(stream_begin_capture, cuStreamBeginCapture, "cuStreamBeginCapture_v2")                         \
+  required(stream_end_capture, cuStreamEndCapture, "cuStreamEndCapture")                                  \
+  required(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode") \
+  required(event_create, cuEventCreate, "cuEventCreate")                                                  \
+  required(event_destroy, cuEventDestroy, "cuEventDestroy_v2")                                            \
+  required(event_record, cuEventRecord, "cuEventRecord")                                                  \
+  required(event_query, cuEventQuery, "cuEventQuery")                                                     \
+  required(event_synchronize, cuEventSynchronize, "cuEventSynchronize")                                   \
+  required(event_elapsed, cuEventElapsedTime, "cuEventElapsedTime")                                       \
+  required(graph_instantiate, cuGraphInstantiate, "cuGraphInstantiateWithFlags")                          \
+  required(graph_launch, cuGraphLaunch, "cuGraphLaunch")                                                  \
+  required(graph_upload, cuGraphUpload, "cuGraphUpload")                                                  \
+  required(graph_destroy, cuGraphDestroy, "cuGraphDestroy")                                               \
+  required(graph_exec_destroy, cuGraphExecDestroy, "cuGraphExecDestroy")                                  \
+  optional(tensor_map_encode, cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled")                           \
+  optional(function_parameter, cuFuncGetParamInfo, "cuFuncGetParamInfo")
+// clang-format on
 
 struct Driver {
 #define TENON_DRIVER_MEMBER(member, function, symbol) decltype(&::function) member = nullptr;

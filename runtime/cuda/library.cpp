@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <vector>
 
@@ -171,11 +172,11 @@ const LibraryProduct::Choice& LibraryProduct::choice(std::int64_t m) {
                                          preference, algorithm_ + 1, results.data(), &count);
   lib_.preference_destroy(preference);
   lib_.check(status, "asking for algorithms");
-  if (count <= algorithm_)
-    throw DeviceError(
-        fmt::format("cuBLASLt suggests {} algorithms for {} x {} x {}; the plan asks for number {}",
-                    count, m, k_, n_, algorithm_ + 1));
-  auto made = std::make_unique<Choice>(Choice{m, results[static_cast<std::size_t>(algorithm_)].algo,
+  if (count == 0)
+    throw DeviceError(fmt::format("cuBLASLt suggests no algorithm for {} x {} x {}", m, k_, n_));
+  // How many it suggests depends on m, and a plan serves an interval of them: the last one then.
+  const int chosen = std::min(algorithm_, count - 1);
+  auto made = std::make_unique<Choice>(Choice{m, results[static_cast<std::size_t>(chosen)].algo,
                                               choices_.load(std::memory_order_relaxed)});
   while (!choices_.compare_exchange_weak(made->next, made.get(), std::memory_order_release,
                                          std::memory_order_relaxed)) {

@@ -1,12 +1,9 @@
 #include "runtime/host/block.h"
 
-#include <fmt/format.h>
 #include <tbb/enumerable_thread_specific.h>
 #include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "ir/error.h"
 #include "runtime/host/block_program.h"

@@ -1,0 +1,118 @@
+// The domains agree where they can be compared, and the methods can run at once.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <thread>
+
+#include "ir/domain.h"
+#include "tests/verifier/programs.h"
+#include "verifier/primes.h"
+#include "verifier/replay.h"
+#include "verifier/scaled_dims.h"
+#include "verifier/verifier.h"
+
+namespace tenon::verifier {
+namespace {
+
+ScaledDims dims_of(const ir::MuGraph& graph) {
+  return smallest_dims(dim_uses(graph), nullptr).value();
+}
+
+// The largest error of any output, relative to the largest element of that output.
+template <class S>
+double error(const std::vector<ir::Values<S>>& actual, const std::vector<RealValues>& exact) {
+  double worst = 0;
+  for (std::size_t o = 0; o < exact.size(); ++o) {
+    double scale = 0;
+    for (double y : exact[o].data) scale = std::max(scale, std::fabs(y));
+    for (std::size_t e = 0; e < exact[o].data.size(); ++e) {
+      const double d = std::fabs(static_cast<double>(actual[o].data[e]) - exact[o].data[e]) / scale;
+      worst = std::isfinite(d) ? std::max(worst, d) : INFINITY;
+    }
+  }
+  return worst;
+}
+
+// Rounded evaluation stays near the exact one, and the nearer the more bits there are.
+TEST(Domains, RoundedIsNearDouble) {
+  for (const std::string& path : testing::right_fixtures()) {
+    const ir::MuGraph graph = ir::parse_mugraph(testing::read_text(path));
+    const ScaledDims dims = dims_of(graph);
+    const RealInputs reals = random_reals(graph.signature, dims.extents, 3);
+    ir::DoubleDomain exact(reals.attributes);
+    const auto y64 = ir::evaluate(graph, dims.extents, dims.partition, exact, reals.values);
+    auto rounded = [&](ir::DType dtype) {
+      std::vector<ir::Values<float>> inputs;
+      for (const RealValues& v : reals.values) {
+        ir::Values<float> f{v.axes, v.extents, {}};
+        for (double x : v.data) f.data.push_back(ir::round_to(dtype, static_cast<float>(x)));
+        inputs.push_back(std::move(f));
+      }
+      ir::RoundedDomain domain(reals.attributes, dtype);
+      return error(ir::evaluate(graph, dims.extents, dims.partition, domain, inputs), y64);
+    };
+    // A handful of roundings of half a unit in the last place each (8, 11 and 24 bits).
+    EXPECT_LT(rounded(ir::DType::kBF16), 16 * 0x1p-8) << path;
+    EXPECT_LT(rounded(ir::DType::kF16), 16 * 0x1p-11) << path;
+    EXPECT_LT(rounded(ir::DType::kF32), 64 * 0x1p-24) << path;
+  }
+}
+
+// Without square roots a small integer result is the same number in the field and in float64.
+TEST(Domains, FieldIsDoubleOnIntegers) {
+  const ir::Program program = ir::parse_program(
+      "program p\ndims m, k\ninput x: T[m, k] activation\ninput w: T[k] parameter\n"
+      "%0 = square(x)\n%1 = sub(%0, w)\n%2 = matmul(%1, w, k)\noutput y: T = %2\n");
+  const ir::Extents extents = {3, 5};
+  std::vector<ir::Values<double>> reals;
+  std::vector<ir::Values<std::uint32_t>> residues;
+  const std::uint32_t p = kPrimes[0];
+  int next = -7;
+  for (const ir::ProgramInput& in : program.signature.inputs) {
+    ir::Values<double> v{in.axes, {}, {}};
+    for (const ir::Axis& axis : in.axes) v.extents.push_back(extents[axis.dim]);
+    ir::Values<std::uint32_t> f{v.axes, v.extents, {}};
+    for (std::int64_t e = ir::element_count(in.axes, extents); e > 0; --e, next += 3) {
+      v.data.push_back(next);
+      f.data.push_back(static_cast<std::uint32_t>((next + std::int64_t{p}) % p));
+    }
+    reals.push_back(v);
+    residues.push_back(f);
+  }
+  ir::DoubleDomain exact({});
+  ir::FieldDomain field(p, {});
+  const auto y = ir::evaluate(program, extents, exact, reals)[0].data;
+  const auto z = ir::evaluate(program, extents, field, residues)[0].data;
+  for (std::size_t i = 0; i < y.size(); ++i)
+    EXPECT_EQ(static_cast<std::int64_t>(z[i]),
+              (static_cast<std::int64_t>(y[i]) % p + std::int64_t{p}) % p);
+}
+
+// Search verifies on several threads: verdicts do not depend on what runs beside them.
+TEST(Methods, RunAtOnce) {
+  const std::string folder = TENON_FIXTURES;
+  std::vector<std::thread> threads;
+  std::vector<std::string> failures(6);
+  for (std::size_t t = 0; t < failures.size(); ++t)
+    threads.emplace_back([&, t] {
+      for (const char* name : {"online", "split_k", "deferred_scale"}) {
+        const bool wrong = t % 2 == 1;
+        const ir::MuGraph graph = testing::read_mugraph(folder + (wrong ? "/wrong" : "/right"),
+                                                        wrong ? "gamma_twice" : name);
+        const ir::Program program = testing::program_of(graph);
+        const Verdict z3 = z3_check(program, graph, {}).verdict;
+        const Verdict random = random_test(program, graph, {t, 3, -60}).verdict;
+        const Verdict induction = induction_check(program, graph, {}).verdict;
+        const bool ok = wrong ? z3 == Verdict::kRefuted && random == Verdict::kRefuted &&
+                                    induction != Verdict::kProved
+                              : z3 == Verdict::kProved && random == Verdict::kPass &&
+                                    induction == Verdict::kProved;
+        if (!ok) failures[t] += std::string(name) + " ";
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& f : failures) EXPECT_EQ(f, "");
+}
+
+}  // namespace
+}  // namespace tenon::verifier
