@@ -89,8 +89,8 @@ class ContractionLowering {
       std::string name = fmt::format("RowOutput{}", i);
       const ir::Dataflow::Output& out = facts_.flow.outputs[kinds_.row_only[i]];
       structs_ += row_struct(context_, name + "Row", {out.value});
-      structs_ += row_output_struct(context_, name, out, writer_.output(kinds_.row_only[i]),
-                                    name + "Row");
+      structs_ +=
+          row_output_struct(context_, name, out, writer_.output(kinds_.row_only[i]), name + "Row");
       row_only_.push_back(name);
     }
   }
@@ -110,19 +110,22 @@ class ContractionLowering {
                index_table("RowOutput", row_only_);
     kernel_ += "struct Kernel {\n  using Args = KernelArgs;\n";
     kernel_ += fmt::format("  using Element = {};\n", mma ? type_name(context_.elem()) : "float");
-    kernel_ += fmt::format("  template <class K> using Tile = {}<K>;\n", mma ? "MmaTile" : "FmaTile");
-    kernel_ += fmt::format("  static __device__ long long rows(const Args& args) {{ return {}; }}\n",
-                           writer_.rows_expression());
+    kernel_ +=
+        fmt::format("  template <class K> using Tile = {}<K>;\n", mma ? "MmaTile" : "FmaTile");
+    kernel_ +=
+        fmt::format("  static __device__ long long rows(const Args& args) {{ return {}; }}\n",
+                    writer_.rows_expression());
     kernel_ += fmt::format("  static constexpr int kExtentN = {}, kExtentK = {};\n",
                            context_.extent(facts_.column), context_.extent(facts_.reduced));
     kernel_ += fmt::format(
-        "  static constexpr int kTileM = {}, kTileN = {}, kTileK = {}, kWarpsM = {}, kWarpsN = {};\n",
+        "  static constexpr int kTileM = {}, kTileN = {}, kTileK = {}, kWarpsM = {}, kWarpsN = "
+        "{};\n",
         params_.tile_m, params_.tile_n, params_.tile_k, params_.warps_m, params_.warps_n);
     kernel_ += fmt::format("  static constexpr int kStages = {}, kSplits = {}, kGroupM = {};\n",
                            params_.stages, params_.splits, params_.group_m);
-    kernel_ += fmt::format(
-        "  static constexpr int kProducts = {}, kOperandsA = {}, kOperandsB = {};\n",
-        facts_.products.size(), a_.size(), b_.size());
+    kernel_ +=
+        fmt::format("  static constexpr int kProducts = {}, kOperandsA = {}, kOperandsB = {};\n",
+                    facts_.products.size(), a_.size(), b_.size());
     kernel_ += operand_choice("product_a", &ir::Product::a);
     kernel_ += operand_choice("product_b", &ir::Product::b);
     kernel_ += fmt::format(
@@ -145,7 +148,8 @@ class ContractionLowering {
     out.entry = writer_.entry();
     out.threads = params_.threads();
     std::int64_t tiles_n = (context_.extent(facts_.column) + params_.tile_n - 1) / params_.tile_n;
-    std::string tiles = fmt::format("ceildiv({}, {}) * {}", writer_.rows_size(), params_.tile_m, tiles_n);
+    std::string tiles =
+        fmt::format("ceildiv({}, {}) * {}", writer_.rows_size(), params_.tile_m, tiles_n);
     out.grid_x = writer_.size(tiles);
     out.grid_y = params_.splits;
     out.shared_bytes = ir::contraction_shared_bytes(facts_, params_, workload_);
@@ -156,8 +160,8 @@ class ContractionLowering {
           "{} * {}", tiles, params_.splits * ir::contraction_partial_floats(facts_, params_)));
       out.counters = writer_.size(tiles);
     }
-    out.code = fmt::format("namespace {} {{\n\n{}\n{}\n{}\n{}\n}}  // namespace {}\n", options_.name,
-                           writer_.args_struct(), structs_, kernel_,
+    out.code = fmt::format("namespace {} {{\n\n{}\n{}\n{}\n{}\n}}  // namespace {}\n",
+                           options_.name, writer_.args_struct(), structs_, kernel_,
                            writer_.entry_function("ContractionKernel<Kernel>", params_.threads()),
                            options_.name);
     return out;

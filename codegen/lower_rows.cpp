@@ -63,8 +63,8 @@ class RowsLowering {
       if (count <= best || key.first < 0 || key.second < 0) continue;
       std::int64_t step = std::int64_t{params_.group} * run_;
       std::int64_t runs = (context_.extent(key.second) + step - 1) / step;
-      std::int64_t bytes = static_cast<std::int64_t>(
-          ir::size_of(context_.type(context_.input(key.first))));
+      std::int64_t bytes =
+          static_cast<std::int64_t>(ir::size_of(context_.type(context_.input(key.first))));
       if (runs * std::max<std::int64_t>(1, run_ * bytes / 4) > kCacheWords) continue;
       best = count;
       cached_ = key;
@@ -102,7 +102,8 @@ class RowsLowering {
       const ir::Dataflow::Output& out = output(kinds_.row_only[i]);
       std::string name = fmt::format("RowOutput{}", i);
       structs_ += row_struct(context_, name + "Row", {out.value});
-      structs_ += row_output_struct(context_, name, out, writer_.output(kinds_.row_only[i]), name + "Row");
+      structs_ +=
+          row_output_struct(context_, name, out, writer_.output(kinds_.row_only[i]), name + "Row");
       row_only_.push_back(name);
     }
   }
@@ -114,8 +115,10 @@ class RowsLowering {
         "struct Kernel {{\n"
         "  using Args = KernelArgs;\n"
         "  static __device__ long long rows(const Args& args) {{ return {rows}; }}\n"
-        "  static constexpr int kThreads = {threads}, kGroup = {group}, kRun = {run}, kSplits = {splits};\n"
-        "  static constexpr int kSums = {sums}, kPasses = {passes}, kOutputs = {wide}, kRowOutputs = {narrow};\n"
+        "  static constexpr int kThreads = {threads}, kGroup = {group}, kRun = {run}, kSplits = "
+        "{splits};\n"
+        "  static constexpr int kSums = {sums}, kPasses = {passes}, kOutputs = {wide}, kRowOutputs "
+        "= {narrow};\n"
         "  static constexpr bool kDependent = {dependent};\n"
         "  static constexpr int kCachedRuns = {cached_runs};\n"
         "  using Cached = {cached};\n"
@@ -145,15 +148,15 @@ class RowsLowering {
     out.takes_m = writer_.takes_m();
     out.uses_workspace = params_.splits > 1;
     if (out.uses_workspace) {
-      out.partials = writer_.size(fmt::format(
-          "{} * {}", blocks,
-          std::int64_t{params_.splits} * rows_per_block * static_cast<std::int64_t>(facts_.sums.size())));
+      out.partials = writer_.size(fmt::format("{} * {}", blocks,
+                                              std::int64_t{params_.splits} * rows_per_block *
+                                                  static_cast<std::int64_t>(facts_.sums.size())));
       out.counters = writer_.size(blocks);
     }
-    out.code = fmt::format("namespace {} {{\n\n{}\n{}\n{}\n{}\n}}  // namespace {}\n", options_.name,
-                           writer_.args_struct(), structs_, kernel_,
-                           writer_.entry_function("RowsKernel<Kernel>", params_.threads),
-                           options_.name);
+    out.code =
+        fmt::format("namespace {} {{\n\n{}\n{}\n{}\n{}\n}}  // namespace {}\n", options_.name,
+                    writer_.args_struct(), structs_, kernel_,
+                    writer_.entry_function("RowsKernel<Kernel>", params_.threads), options_.name);
     return out;
   }
 

@@ -9,7 +9,8 @@
 namespace tenon::device::hopper {
 
 template <class T, class Layout, class Stats, class Epilogue, bool kDependent>
-__device__ __forceinline__ void product_at_any_alignment(const T* x, const T* w, T* y, int m, int n, int k,
+__device__ __forceinline__ void product_at_any_alignment(const T* x, const T* w, T* y, int m, int n,
+                                                         int k,
                                                          const typename Epilogue::Args& args) {
   if constexpr (kDependent) {
     launch_dependents();
@@ -18,7 +19,8 @@ __device__ __forceinline__ void product_at_any_alignment(const T* x, const T* w,
   const int k_padded = (k + 63) / 64 * 64;
   const long long outputs = static_cast<long long>(m) * n;
   const long long threads = static_cast<long long>(gridDim.x) * blockDim.x;
-  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < outputs; i += threads) {
+  for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < outputs;
+       i += threads) {
     const int row = static_cast<int>(i / n), column = static_cast<int>(i % n);
     float sums[Stats::kCount > 0 ? Stats::kCount : 1] = {};
     float product = 0;

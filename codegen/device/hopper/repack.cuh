@@ -21,8 +21,8 @@ struct RowLayout {  // [n][k_padded]
 
 // out[index(n, k)] = w[n · stride_n + k · stride_k], zero past N and K. Any grid of 256 threads.
 template <class Layout>
-__device__ __forceinline__ void repack(const unsigned short* w, unsigned short* out, int n, int k, long long stride_n,
-                                       long long stride_k) {
+__device__ __forceinline__ void repack(const unsigned short* w, unsigned short* out, int n, int k,
+                                       long long stride_n, long long stride_k) {
   const int k_padded = (k + 63) / 64 * 64;
   const int rows = (n + Layout::kRowMultiple - 1) / Layout::kRowMultiple * Layout::kRowMultiple;
   // Through a tile in shared memory, so that both sides move whole sectors whichever of them
@@ -32,11 +32,13 @@ __device__ __forceinline__ void repack(const unsigned short* w, unsigned short* 
   const int tiles_k = k_padded / kTile, tiles_n = (rows + kTile - 1) / kTile;
   const int lane = threadIdx.x % kTile, first = threadIdx.x / kTile;
   for (long long t = blockIdx.x; t < static_cast<long long>(tiles_k) * tiles_n; t += gridDim.x) {
-    const int n0 = static_cast<int>(t / tiles_k) * kTile, k0 = static_cast<int>(t % tiles_k) * kTile;
+    const int n0 = static_cast<int>(t / tiles_k) * kTile,
+              k0 = static_cast<int>(t % tiles_k) * kTile;
     for (int i = first; i < kTile; i += blockDim.x / kTile) {
       const int row = n0 + (stride_n == 1 ? lane : i), column = k0 + (stride_n == 1 ? i : lane);
       const bool exists = row < n && column < k;
-      tile[row - n0][column - k0] = exists ? w[row * stride_n + column * stride_k] : static_cast<unsigned short>(0);
+      tile[row - n0][column - k0] =
+          exists ? w[row * stride_n + column * stride_k] : static_cast<unsigned short>(0);
     }
     __syncthreads();
     for (int i = first; i < kTile; i += blockDim.x / kTile)
