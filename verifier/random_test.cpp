@@ -86,7 +86,7 @@ class RandomTest {
     evidence_.method = "random";
     const std::string mismatch = signature_mismatch(program_.signature, graph_.signature);
     if (!mismatch.empty()) return verdict(Verdict::kUnsupported, mismatch);
-    if (!choose_settings()) return evidence_;
+    if (!choose_settings()) return finish();
     for (Setting& setting : settings_)
       if (!test(setting)) return finish();
     for (const Setting& setting : settings_)
@@ -287,7 +287,7 @@ class RandomTest {
   std::string figures() const {
     nlohmann::json settings = nlohmann::json::array();
     double degree = 0;
-    bool bounded = true;
+    bool bounded = !settings_.empty();
     for (const Setting& s : settings_) {
       bounded = bounded && s.problem.empty() && s.trials > 0;
       degree = std::max(degree, std::exp2(s.structure.log2_degree));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -45,7 +46,8 @@ Evidence random_test(const ir::Program& program, const ir::MuGraph& graph,
 struct Z3Options {
   int timeout_ms = 10000;
   int memory_mb = 1024;
-  std::string dump_file;  // non-empty: the query is saved there (SMT-LIB 2)
+  std::string dump_file;               // non-empty: the query is saved there (SMT-LIB 2)
+  std::function<void()> before_query;  // called once terms are built; tests make it fail
 };
 // Bounded proof at small dims that keep the structure.
 Evidence z3_check(const ir::Program& program, const ir::MuGraph& graph, const Z3Options& options);

@@ -82,6 +82,7 @@ class Z3Check {
     evaluate();
     if (unwritten_) return refute_unwritten(evidence);
     if (!options_.dump_file.empty()) dump();
+    if (options_.before_query) options_.before_query();
     for (int i = 0; i < kPinnings; ++i)
       if (pinned(i, evidence)) return;
     discharge_obligations();

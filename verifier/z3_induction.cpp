@@ -78,6 +78,7 @@ class Induction {
     for (std::size_t i = 0; i < program_.signature.inputs.size(); ++i)
       inputs.push_back(symbolic_.input(i));
     const std::vector<Fraction> values = symbolic_.evaluate(program_.graph, inputs);
+    if (options_.before_query) options_.before_query();
     state_.in_graph = true;
     run_graph(inputs);
     const std::size_t first = inputs.size();

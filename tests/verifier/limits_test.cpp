@@ -1,5 +1,6 @@
 // What a method cannot decide comes back as a verdict with its reason: never a crash, never a pass.
 #include <gtest/gtest.h>
+#include <z3++.h>
 
 #include <cstdio>
 #include <nlohmann/json.hpp>
@@ -33,6 +34,32 @@ TEST(Limits, NoMemoryIsUnknown) {
   EXPECT_NE(e.reason.find("0 MB"), std::string::npos) << e.reason;
 }
 
+TEST(Limits, ExceptionsAreVerdicts) {
+  Z3Options options;
+  options.before_query = [] { throw z3::exception("injected failure"); };
+  for (const Evidence& e :
+       {z3_check(rmsnorm(), online(), options), induction_check(rmsnorm(), online(), options)}) {
+    EXPECT_EQ(e.verdict, Verdict::kUnknown);
+    EXPECT_NE(e.reason.find("injected failure"), std::string::npos) << e.reason;
+    EXPECT_TRUE(nlohmann::json::accept(e.figures));
+  }
+  options.before_query = [] { throw std::bad_alloc(); };
+  for (const Evidence& e :
+       {z3_check(rmsnorm(), online(), options), induction_check(rmsnorm(), online(), options)}) {
+    EXPECT_EQ(e.verdict, Verdict::kUnknown);
+    EXPECT_NE(e.reason.find("memory"), std::string::npos) << e.reason;
+  }
+}
+
+TEST(Limits, InductionHasLimitsToo) {
+  Z3Options options;
+  options.timeout_ms = 0;
+  EXPECT_EQ(induction_check(rmsnorm(), online(), options).verdict, Verdict::kTimeout);
+  options.timeout_ms = 10000;
+  options.memory_mb = 0;
+  EXPECT_EQ(induction_check(rmsnorm(), online(), options).verdict, Verdict::kUnknown);
+}
+
 // Sum of 4th powers against a form that agrees with it only by a hard inequality: equality of
 // √(p²) and p for a p that is never negative, which nonlinear arithmetic cannot settle quickly.
 ir::Program hard_program() {
@@ -53,6 +80,7 @@ ir::MuGraph hard_graph() {
       "%8\n}\n");
 }
 
+// Either the solver settles it or it says that it did not; it ends soon after its limit.
 TEST(Limits, HardQueriesEndInTimeAndAreNotProved) {
   Z3Options options;
   options.timeout_ms = 300;
