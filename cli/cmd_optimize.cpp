@@ -25,7 +25,7 @@ struct Arguments {
 constexpr std::size_t kShownId = 12;  // hex digits of an identity in tables
 
 void print_evidence(const optimizer::BestReport& best) {
-  for (const char* method : {"random", "z3", "numeric"}) {
+  for (const char* method : {"random", "z3", "induction", "numeric"}) {
     auto it = best.evidence.find(method);
     if (it == best.evidence.end()) continue;
     const verifier::Evidence& e = it->second;

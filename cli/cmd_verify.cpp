@@ -40,16 +40,22 @@ int verify(const Arguments& a) {
   z3_options.dump_file = a.dump_query;
   verifier::Evidence random = verifier::random_test(program, graph, random_options);
   verifier::Evidence z3 = verifier::z3_check(program, graph, z3_options);
+  verifier::Z3Options unbounded = z3_options;
+  unbounded.dump_file.clear();
+  verifier::Evidence induction = verifier::induction_check(program, graph, unbounded);
   if (a.json) {
-    nlohmann::json out = {{"program", a.program},
-                          {"mugraph", ir::identity(graph)},
-                          {"label", ir::describe(graph)},
-                          {"evidence", {{"random", to_json(random)}, {"z3", to_json(z3)}}}};
+    nlohmann::json out = {
+        {"program", a.program},
+        {"mugraph", ir::identity(graph)},
+        {"label", ir::describe(graph)},
+        {"evidence",
+         {{"random", to_json(random)}, {"z3", to_json(z3)}, {"induction", to_json(induction)}}}};
     fmt::print("{}\n", out.dump(2));
   } else {
     fmt::print("µGraph {} ({})\n", ir::identity(graph), ir::describe(graph));
     print_evidence(random);
     print_evidence(z3);
+    print_evidence(induction);
   }
   bool accepted =
       random.verdict == verifier::Verdict::kPass && z3.verdict == verifier::Verdict::kProved;

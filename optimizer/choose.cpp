@@ -73,6 +73,7 @@ void choose_best(Session& session) {
   out.spread_us = best->timing.spread_us;
   out.evidence["random"] = graph.random;
   out.evidence["z3"] = graph.z3;
+  out.evidence["induction"] = graph.induction;
   if (best->has_numeric) {
     out.evidence["numeric"] = best->numeric;
   } else {

@@ -76,6 +76,8 @@ void verify_graphs(Session& session) {
   std::mutex progress_mutex;
   tbb::parallel_for(std::size_t{0}, session.graphs.size(), [&](std::size_t i) {
     GraphState& state = session.graphs[i];
+    state.induction = {
+        "induction", Verdict::kUnknown, "not tried: the bounded proof does not stand", "{}", "", 0};
     verifier::RandomOptions random;
     random.seed = session.options.seed + i;
     state.random = verifier::random_test(program, state.graph, random);
@@ -89,6 +91,9 @@ void verify_graphs(Session& session) {
       verifier::Z3Options z3;
       z3.timeout_ms = std::max(1, std::min(z3.timeout_ms, static_cast<int>(left * 1000)));
       state.z3 = verifier::z3_check(program, state.graph, z3);
+      // For every K, where the bounded proof at small dims stands; it proves or gives up.
+      if (state.z3.verdict == Verdict::kProved)
+        state.induction = verifier::induction_check(program, state.graph, z3);
     }
     state.accepted =
         state.random.verdict == Verdict::kPass && state.z3.verdict != Verdict::kRefuted;
@@ -96,21 +101,23 @@ void verify_graphs(Session& session) {
     session.progress.advance();
   });
 
-  std::size_t proved = 0;
+  std::size_t proved = 0, unbounded = 0;
   session.database->transaction([&] {
     for (GraphState& state : session.graphs) store_graph(session, state);
   });
   for (const GraphState& state : session.graphs) {
     session.report.search.verified += state.accepted;
     proved += state.z3.verdict == Verdict::kProved;
+    unbounded += state.induction.verdict == Verdict::kProved;
     if (!state.accepted)
       session.report.notes.push_back(fmt::format(
           "µGraph {} is not accepted: {}", state.id.substr(0, 12),
           state.random.verdict == Verdict::kPass ? state.z3.reason : state.random.reason));
   }
-  session.progress.end(fmt::format("{} of {} pass the random test, {} are proved",
-                                   session.report.search.verified, session.graphs.size(), proved),
-                       seconds_since(begin));
+  session.progress.end(
+      fmt::format("{} of {} pass the random test, {} are proved, {} of them for every extent",
+                  session.report.search.verified, session.graphs.size(), proved, unbounded),
+      seconds_since(begin));
 }
 
 }  // namespace tenon::optimizer

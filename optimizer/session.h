@@ -24,7 +24,7 @@ struct GraphState {
   std::string id;
   std::string label;
   std::string text;
-  verifier::Evidence random, z3;
+  verifier::Evidence random, z3, induction;
   bool accepted = false;  // random passed and nothing refuted it
   bool unfused = false;
   std::int64_t row = 0;  // in the database

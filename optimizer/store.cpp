@@ -24,9 +24,10 @@ json named_dims(const ir::Workload& w) {
   return dims;
 }
 
-cache::EvidenceRow evidence_row(const verifier::Evidence& e, std::int64_t mugraph,
-                                std::int64_t plan) {
+cache::EvidenceRow evidence_row(const Session& session, const verifier::Evidence& e,
+                                std::int64_t mugraph, std::int64_t plan) {
   cache::EvidenceRow row;
+  row.program_sha256 = ir::identity(session.options.workload.program);
   row.mugraph = mugraph;
   row.plan = plan;
   row.method = e.method;
@@ -124,8 +125,9 @@ void store_graph(Session& session, GraphState& graph) {
   row.label = graph.label;
   row.program = session.options.workload.program.signature.program;
   graph.row = session.database->put(row);
-  session.database->put(evidence_row(graph.random, graph.row, 0));
-  session.database->put(evidence_row(graph.z3, graph.row, 0));
+  session.database->put(evidence_row(session, graph.random, graph.row, 0));
+  session.database->put(evidence_row(session, graph.z3, graph.row, 0));
+  session.database->put(evidence_row(session, graph.induction, graph.row, 0));
 }
 
 namespace {
@@ -191,8 +193,8 @@ void store_candidate(Session& session, CandidateState& candidate) {
 }
 
 void store_numeric(Session& session, const CandidateState& candidate) {
-  session.database->put(
-      evidence_row(candidate.numeric, session.graphs[candidate.graph].row, candidate.plan_row));
+  session.database->put(evidence_row(session, candidate.numeric,
+                                     session.graphs[candidate.graph].row, candidate.plan_row));
 }
 
 void store_measurement(Session& session, const CandidateState& candidate, const std::string& kind) {

@@ -219,6 +219,9 @@ bool check_contention() {
         if (worker < kWriters) {
           Sample sample;
           sample.schedule = fmt::format("{}.{}", worker, result.done);
+          // Twenty candidates a workload, none of them the one that is looked up.
+          sample.k = 1000 + worker;
+          sample.m = sample.m_min = sample.m_max = 1 + result.done / 20;
           add(*database, sample);
         } else if (!database->best(query_for({}))) {
           ++result.failed;

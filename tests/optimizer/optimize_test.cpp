@@ -87,7 +87,7 @@ TEST_F(Optimize, SecondRunIsAnsweredFromTheDatabaseUnlessRetuned) {
   EXPECT_EQ(second.stop_reason, "database");
   ASSERT_TRUE(second.best.has_value());
   EXPECT_EQ(second.best->plan, first.best->plan);
-  EXPECT_EQ(second.best->evidence.size(), 3u);
+  EXPECT_EQ(second.best->evidence.size(), 4u);
   o.retune = true;
   EXPECT_FALSE(optimize(o, silent_).from_database);
   // Another attribute is another workload.
