@@ -24,6 +24,7 @@ CandidateReport report_of(const Session& session, const CandidateState& c) {
   out.spread_us = c.timing.spread_us;
   out.samples = static_cast<int>(c.timing.samples_us.size());
   out.unfused = graph.unfused;
+  out.checked = c.usable();
   return out;
 }
 
@@ -110,8 +111,7 @@ void end_session(Session& session) {
                      if (x != y) return x;
                      bool timed_x = a.time_us > 0, timed_y = b.time_us > 0;
                      if (timed_x != timed_y) return timed_x;
-                     // Later rounds took more samples: what they say counts more.
-                     if (x && a.samples != b.samples) return a.samples > b.samples;
+                     if (a.checked != b.checked) return a.checked;
                      return x && a.time_us < b.time_us;
                    });
   const SearchReport& s = session.report.search;

@@ -41,6 +41,7 @@ struct CandidateReport {
   double spread_us = 0;
   int samples = 0;
   bool unfused = false;
+  bool checked = false;  // its results were accepted and it was measured as a finalist
 };
 
 struct BestReport {
