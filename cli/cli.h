@@ -43,6 +43,9 @@ double parse_duration(const std::string& argument, const std::string& text);
 std::int64_t parse_integer(const std::string& argument, const std::string& text, std::int64_t low,
                            std::int64_t high);
 
+// The value of --launch: is the objective a chain with dependent launch? Throws UserError.
+bool parse_launch(const std::string& text);
+
 // $NAME, or `fallback`.
 std::string environment(const char* name, const std::string& fallback);
 

@@ -164,13 +164,11 @@ int show(const Arguments& a) {
 
 int best(const Arguments& a) {
   ir::Workload workload = a.workload.make();
-  if (a.launch != "plain" && a.launch != "dependent")
-    throw UserError("--launch", a.launch, "plain, dependent");
+  const bool dependent = parse_launch(a.launch);
   auto device = runtime::open_device(a.device);
   auto database = open(a);
   std::string why;
-  auto stored =
-      database->best(runtime::make_query(workload, device->info(), a.launch == "dependent"), &why);
+  auto stored = database->best(runtime::make_query(workload, device->info(), dependent), &why);
   return show_stored(a, stored, why);
 }
 

@@ -110,9 +110,7 @@ int optimize(const Arguments& arguments) {
   options.seed = static_cast<std::uint64_t>(
       parse_integer("--seed", arguments.seed, 0, std::numeric_limits<std::int64_t>::max()));
   options.retune = arguments.retune;
-  if (arguments.launch != "plain" && arguments.launch != "dependent")
-    throw UserError("--launch", arguments.launch, "plain, dependent");
-  options.dependent_launch = arguments.launch == "dependent";
+  options.dependent_launch = parse_launch(arguments.launch);
   ProgressBar progress;
   Interruption interruption;
   optimizer::Report report = optimizer::optimize(options, progress, interruption.token());

@@ -22,14 +22,12 @@ int run_stored(const Arguments& a) {
   ir::Workload workload = a.workload.make();
   std::uint64_t seed = static_cast<std::uint64_t>(
       parse_integer("--seed", a.seed, 0, std::numeric_limits<std::int64_t>::max()));
-  if (a.launch != "plain" && a.launch != "dependent")
-    throw UserError("--launch", a.launch, "plain, dependent");
+  const bool dependent = parse_launch(a.launch);
   std::unique_ptr<runtime::Device> device = runtime::open_device(a.device);
   auto database =
       cache::Database::open(a.database.empty() ? cache::default_path() : a.database, true);
   std::string why;
-  auto stored =
-      database->best(runtime::make_query(workload, device->info(), a.launch == "dependent"), &why);
+  auto stored = database->best(runtime::make_query(workload, device->info(), dependent), &why);
   if (!stored) {
     fmt::print(stderr, "tenon: nothing is stored for {} on {}: {}\n", ir::print(workload),
                device->info().id, why);
@@ -47,7 +45,7 @@ int run_stored(const Arguments& a) {
   auto runner = measure::make_local_runner(device->info().id, workload);
   verifier::Evidence numeric = runner->accept(candidate, seed);
   measure::Protocol protocol;
-  protocol.dependent_launch = a.launch == "dependent";
+  protocol.dependent_launch = dependent;
   measure::Timing timing = runner->time({candidate}, protocol)[0];
   bool good = numeric.verdict == verifier::Verdict::kPass && timing.status == measure::Status::kOk;
   if (a.json) {

@@ -131,6 +131,11 @@ std::int64_t parse_integer(const std::string& argument, const std::string& text,
   return value;
 }
 
+bool parse_launch(const std::string& text) {
+  if (text != "plain" && text != "dependent") throw UserError("--launch", text, "plain, dependent");
+  return text == "dependent";
+}
+
 std::string environment(const char* name, const std::string& fallback) {
   const char* value = std::getenv(name);
   return value != nullptr && *value != '\0' ? value : fallback;
