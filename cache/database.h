@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -116,6 +117,9 @@ struct MeasurementRow {
   std::vector<double> samples_us;
   std::string protocol;
   std::string created;
+  std::string disturbance;  // what disturbed it (another process, clocks …); empty: nothing known
+  bool decides = true;      // false: disturbed, and may not choose a winner
+  std::string settings;     // what was asked for, as one line; equal lines may be compared
 };
 
 struct SessionRow {
@@ -129,6 +133,7 @@ struct SessionRow {
   std::string started;
   std::string ended;
   double reference_time_us = 0;  // the unfused form; 0: unknown
+  std::string owner;             // the process that runs it; empty: not stated
 };
 
 // A stored winner with all that is needed to load it and to explain it.
@@ -165,10 +170,13 @@ struct Query {
 // path, when the file turns out corrupt, full, locked for longer than 30 s or unwritable.
 class Database {
  public:
+  // A database packed for shipping (cache/pack.h) held in memory, read-only. Throws UserError,
+  // naming `name` in the place of a path, as open() does.
+  static std::unique_ptr<Database> open_packed(std::string_view bytes, const std::string& name);
   // Creates it (and its folder) where missing unless read_only. Throws UserError that names the
   // path when it is not a Tenon database, is corrupt, has a newer version, or cannot be written;
   // the file is then as it was. A read-only database in a folder without write permission is
-  // opened immutable.
+  // opened immutable, a packed one always is and only opens read-only.
   static std::unique_ptr<Database> open(const std::string& path, bool read_only = false);
   virtual ~Database() = default;
   virtual const std::string& path() const = 0;
@@ -187,6 +195,15 @@ class Database {
   virtual void finish_session(std::int64_t id, const std::string& stop_reason,
                               const std::string& counters_json) = 0;
   virtual void set_session_reference(std::int64_t id, double reference_time_us) = 0;
+  // The newest session of this workload in this environment with these options (but for the
+  // budget), where it was interrupted or never ended; else nothing.
+  virtual std::optional<SessionRow> unfinished_session(std::int64_t workload,
+                                                       std::int64_t environment,
+                                                       const std::string& options_json) = 0;
+  // Makes `owner` the owner of a session that goes on.
+  virtual void resume_session(std::int64_t id, const std::string& owner) = 0;
+  // What a session measured, oldest first.
+  virtual std::vector<MeasurementRow> measurements_of(std::int64_t session) = 0;
   // Runs `body` in one transaction; rolled back when it throws. May be nested.
   virtual void transaction(const std::function<void()>& body) = 0;
 
@@ -218,10 +235,27 @@ class Database {
     double spread_us = 0;
     std::string created;
     bool best = false;  // in the view `best`
+    std::string device_class;
+    bool dependent_launch = false;
+    bool usable = false;           // in the view `usable`
+    std::string disturbance;       // of the measurement
+    double reference_time_us = 0;  // the unfused form in the same session; 0: unknown
+    std::string dims_json;
+    std::int64_t workload = 0;
+    int samples = 0;
   };
-  // Every plan's newest measurement, or only the best per workload, device class and launch mode.
-  // Sorted by workload, then device, then time (those without one last).
-  virtual std::vector<Listing> list(bool only_best) = 0;
+  enum class Which : std::uint8_t {
+    kAll,      // every plan
+    kWinners,  // the best per workload, device class and launch mode
+    kFirst,    // these, and where there is no winner the plan that comes nearest to one
+    kRivals,   // usable plans and winners of the workload, class and launch mode of plan `of`
+  };
+  // Plans with their newest measurement, sorted by workload, then device, then time (those without
+  // one last).
+  virtual std::vector<Listing> list(Which which, std::int64_t of = 0) = 0;
+  std::vector<Listing> list(bool only_best) {
+    return list(only_best ? Which::kWinners : Which::kAll);
+  }
   // (table name, number of rows), in schema order.
   virtual std::vector<std::pair<std::string, std::int64_t>> table_counts() = 0;
   // What is wrong with the file, one sentence each; empty when nothing is: SQLite's integrity and

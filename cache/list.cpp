@@ -25,44 +25,95 @@ std::string print_dims(const std::string& dims_json, std::int64_t m) {
   return text;
 }
 
-// The plans are those of `best` or all; `winners` is looked up for each.
-constexpr const char* kList =
-    "WITH winners AS MATERIALIZED (SELECT plan FROM best) "
-    "SELECT p.id, w.program, w.dims, w.m, w.dtype, coalesce(e.device_name, p.device_class), "
-    "g.sha256, g.label, s.text, n.status, n.kind, n.time_us, n.spread_us, n.created, "
-    "b.plan IS NOT NULL FROM plan p JOIN workload w ON w.id = p.workload "
-    "JOIN mugraph g ON g.id = p.mugraph JOIN schedule s ON s.id = p.schedule "
-    "LEFT JOIN winners b ON b.plan = p.id LEFT JOIN newest n ON n.plan = p.id "
-    "LEFT JOIN environment e ON e.id = n.environment ";
-constexpr const char* kOrder =
-    "ORDER BY w.program, w.dtype, w.key, w.m, p.device_class, e.device_name, p.dependent_launch, "
-    "n.kind IS NULL, n.kind = 'estimated', n.status <> 'ok', n.time_us IS NULL, n.time_us, p.id";
+#define TENON_LIST_WINNERS         \
+  "WITH winners AS MATERIALIZED (" \
+  "SELECT plan, workload, device_class, dependent_launch FROM best) "
+#define TENON_LIST_ROWS                                                                     \
+  "SELECT p.id, w.program, w.dims, w.m, w.dtype, coalesce(e.device_name, p.device_class), " \
+  "g.sha256, g.label, s.text, n.status, n.kind, n.time_us, n.spread_us, n.created, "        \
+  "b.plan IS NOT NULL, p.device_class, p.dependent_launch, "                                \
+  "p.checked = 1 AND EXISTS (SELECT 1 FROM usable u WHERE u.plan = p.id), n.disturbance, "  \
+  "x.reference_us, w.id, length(n.samples) / 8 "                                            \
+  "FROM plan p JOIN workload w ON w.id = p.workload "                                       \
+  "JOIN mugraph g ON g.id = p.mugraph JOIN schedule s ON s.id = p.schedule "                \
+  "LEFT JOIN winners b ON b.plan = p.id LEFT JOIN newest n ON n.plan = p.id "               \
+  "LEFT JOIN session x ON x.id = n.session LEFT JOIN environment e ON e.id = n.environment "
+#define TENON_LIST_ORDER                                                                         \
+  "ORDER BY w.program, w.dtype, w.key, w.m, p.device_class, e.device_name, p.dependent_launch, " \
+  "n.kind IS NULL, n.kind = 'estimated', n.status <> 'ok', n.time_us IS NULL, n.time_us, p.id"
+
+constexpr const char* kAll = TENON_LIST_WINNERS TENON_LIST_ROWS TENON_LIST_ORDER;
+constexpr const char* kWinners =
+    TENON_LIST_WINNERS TENON_LIST_ROWS "WHERE p.id IN (SELECT plan FROM winners) " TENON_LIST_ORDER;
+// Where nothing won, the usable, then the measured, then the fastest plan stands for the workload.
+constexpr const char* kFirst = TENON_LIST_WINNERS
+    ", first AS MATERIALIZED (SELECT plan FROM winners UNION ALL SELECT plan FROM ("
+    "SELECT p.id AS plan, ROW_NUMBER() OVER ("
+    "PARTITION BY p.workload, p.device_class, p.dependent_launch "
+    "ORDER BY n.status IS NULL, n.status <> 'ok', n.kind = 'estimated', p.checked = 0, "
+    "n.time_us IS NULL, n.time_us, p.id) AS place "
+    "FROM plan p LEFT JOIN newest n ON n.plan = p.id WHERE NOT EXISTS ("
+    "SELECT 1 FROM winners b WHERE b.workload = p.workload AND b.device_class = p.device_class "
+    "AND b.dependent_launch = p.dependent_launch)) WHERE place = 1) " TENON_LIST_ROWS
+    "WHERE p.id IN (SELECT plan FROM first) " TENON_LIST_ORDER;
+constexpr const char* kRivals =
+    "WITH winners AS MATERIALIZED (SELECT b.plan FROM best b JOIN plan o ON o.id = ?1 WHERE "
+    "b.workload = o.workload AND b.device_class = o.device_class AND b.dependent_launch = "
+    "o.dependent_launch) " TENON_LIST_ROWS
+    "JOIN plan o ON o.id = ?1 WHERE p.workload = o.workload AND p.device_class = o.device_class "
+    "AND p.dependent_launch = o.dependent_launch AND p.checked = 1 " TENON_LIST_ORDER;
+
+#undef TENON_LIST_WINNERS
+#undef TENON_LIST_ROWS
+#undef TENON_LIST_ORDER
 
 }  // namespace
 
-std::vector<Database::Listing> list_plans(Connection& connection, bool only_best) {
-  static const std::string all = std::string(kList) + kOrder;
-  static const std::string winners =
-      std::string(kList) + "WHERE p.id IN (SELECT plan FROM winners) " + kOrder;
+std::vector<Database::Listing> list_plans(Connection& connection, Database::Which which,
+                                          std::int64_t of) {
+  using Which = Database::Which;
   std::vector<Database::Listing> list;
-  Rows rows(connection, (only_best ? winners : all).c_str());
-  while (rows.next()) {
-    Database::Listing line;
-    line.plan = rows.integer(0);
-    line.program = rows.text(1);
-    line.dims = print_dims(rows.text(2), rows.integer(3));
-    line.dtype = rows.text(4);
-    line.device = rows.text(5);
-    line.mugraph = rows.text(6);
-    line.label = rows.text(7);
-    line.schedule = rows.text(8);
-    line.status = rows.text(9);
-    line.kind = rows.text(10);
-    line.time_us = rows.real(11);
-    line.spread_us = rows.real(12);
-    line.created = rows.text(13);
-    line.best = rows.integer(14) != 0;
-    list.push_back(std::move(line));
+  auto read = [&list](Rows&& rows) {
+    while (rows.next()) {
+      Database::Listing line;
+      line.plan = rows.integer(0);
+      line.program = rows.text(1);
+      line.dims_json = rows.text(2);
+      line.dims = print_dims(line.dims_json, rows.integer(3));
+      line.dtype = rows.text(4);
+      line.device = rows.text(5);
+      line.mugraph = rows.text(6);
+      line.label = rows.text(7);
+      line.schedule = rows.text(8);
+      line.status = rows.text(9);
+      line.kind = rows.text(10);
+      line.time_us = rows.real(11);
+      line.spread_us = rows.real(12);
+      line.created = rows.text(13);
+      line.best = rows.integer(14) != 0;
+      line.device_class = rows.text(15);
+      line.dependent_launch = rows.integer(16) != 0;
+      line.usable = rows.integer(17) != 0;
+      line.disturbance = rows.text(18);
+      line.reference_time_us = rows.real(19);
+      line.workload = rows.integer(20);
+      line.samples = static_cast<int>(rows.integer(21));
+      list.push_back(std::move(line));
+    }
+  };
+  switch (which) {
+    case Which::kAll:
+      read(Rows(connection, kAll));
+      break;
+    case Which::kWinners:
+      read(Rows(connection, kWinners));
+      break;
+    case Which::kFirst:
+      read(Rows(connection, kFirst));
+      break;
+    case Which::kRivals:
+      read(Rows(connection, kRivals, of));
+      break;
   }
   return list;
 }

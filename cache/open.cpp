@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sqlite3.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <new>
 #include <system_error>
 
 #include "cache/schema.h"
@@ -39,17 +41,15 @@ std::string folder_of(const std::string& path) {
 struct FileHeader {
   std::uint32_t user_version = 0;
   std::uint32_t application_id = 0;
+  bool wal = true;  // packed databases have none
 };
 
-FileHeader read_header(const std::string& path) {
-  std::array<unsigned char, 100> bytes{};
-  std::ifstream file(path, std::ios::binary);
-  if (!file) {
-    throw UserError(fmt::format("database '{}' cannot be read: {}", path, system_message(errno)));
-  }
-  file.read(reinterpret_cast<char*>(bytes.data()), bytes.size());
-  if (file.gcount() < static_cast<std::streamsize>(bytes.size()) ||
-      std::memcmp(bytes.data(), "SQLite format 3", 16) != 0) {
+constexpr std::size_t kHeaderBytes = 100;
+
+FileHeader parse_header(std::string_view text, const std::string& path) {
+  std::array<unsigned char, kHeaderBytes> bytes{};
+  std::memcpy(bytes.data(), text.data(), std::min(text.size(), bytes.size()));
+  if (text.size() < bytes.size() || std::memcmp(bytes.data(), "SQLite format 3", 16) != 0) {
     throw UserError(
         fmt::format("'{}' is not a Tenon database (it is no SQLite file, or a damaged one); "
                     "name another with --db",
@@ -59,7 +59,18 @@ FileHeader read_header(const std::string& path) {
     return std::uint32_t{bytes[at]} << 24 | std::uint32_t{bytes[at + 1]} << 16 |
            std::uint32_t{bytes[at + 2]} << 8 | std::uint32_t{bytes[at + 3]};
   };
-  return {word(60), word(68)};
+  return {word(60), word(68), bytes[18] == 2};
+}
+
+FileHeader read_header(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) {
+    throw UserError(fmt::format("database '{}' cannot be read: {}", path, system_message(errno)));
+  }
+  std::string bytes(kHeaderBytes, '\0');
+  file.read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  bytes.resize(static_cast<std::size_t>(file.gcount()));
+  return parse_header(bytes, path);
 }
 
 void refuse_newer(const std::string& path, std::int64_t version) {
@@ -69,8 +80,7 @@ void refuse_newer(const std::string& path, std::int64_t version) {
   }
 }
 
-void check_header(const std::string& path) {
-  FileHeader header = read_header(path);
+void check_header(const FileHeader& header, const std::string& path) {
   if (header.application_id != kApplicationId) {
     throw UserError(fmt::format(
         "'{}' is a SQLite file but not a Tenon database; name another with --db", path));
@@ -147,31 +157,36 @@ std::int64_t pragma(Connection& connection, const char* sql) {
   return rows.next() ? rows.integer(0) : 0;
 }
 
+// What everything that reads must see to after opening.
+void check_for_reading(Connection& connection) {
+  std::int64_t version = pragma(connection, "PRAGMA user_version");
+  refuse_newer(connection.path(), version);
+  if (version < schema_version()) {
+    throw UserError(
+        fmt::format("database '{}' has version {} and this Tenon reads version {}; open it for "
+                    "writing once, which brings it up to date, or pack it anew",
+                    connection.path(), version, schema_version()));
+  }
+  check_schema(connection);
+}
+
+bool writable(const std::string& path) {
+  return access(folder_of(path).c_str(), W_OK) == 0 && access(path.c_str(), W_OK) == 0;
+}
+
 std::unique_ptr<Connection> open_reading(const std::string& path) {
-  check_header(path);
+  const FileHeader header = read_header(path);
+  check_header(header, path);
   std::unique_ptr<Connection> connection;
-  const bool writable_folder = access(folder_of(path).c_str(), W_OK) == 0;
-  if (writable_folder && access(path.c_str(), W_OK) == 0) {
+  if (header.wal && writable(path)) {
     // Opened as for writing, so that the last one to close it removes the files of the WAL.
     connection = std::make_unique<Connection>(path, SQLite::OPEN_READWRITE, path);
     connection->database().exec("PRAGMA query_only = ON");
   } else {
-    // Without write permission SQLite cannot make the files that go with a WAL. Then the file is
-    // taken as immutable, unless there is a WAL: someone else is writing it.
-    const bool immutable = !writable_folder && !exists_nonempty(path + "-wal");
-    connection =
-        std::make_unique<Connection>(uri_of(path, immutable ? "mode=ro&immutable=1" : "mode=ro"),
-                                     SQLite::OPEN_READONLY | SQLite::OPEN_URI, path);
+    connection = std::make_unique<Connection>(reading_uri(path),
+                                              SQLite::OPEN_READONLY | SQLite::OPEN_URI, path);
   }
-  std::int64_t version = pragma(*connection, "PRAGMA user_version");
-  refuse_newer(path, version);
-  if (version < schema_version()) {
-    throw UserError(
-        fmt::format("database '{}' has version {} and this Tenon reads version {}; open it for "
-                    "writing once, which brings it up to date",
-                    path, version, schema_version()));
-  }
-  check_schema(*connection);
+  check_for_reading(*connection);
   return connection;
 }
 
@@ -181,11 +196,15 @@ std::unique_ptr<Connection> open_writing(const std::string& path) {
                                 system_message(errno)));
   }
   const std::uintmax_t size = fs::file_size(path);
-  if (size > 0) check_header(path);
+  if (size > 0) check_header(read_header(path), path);
   auto connection = std::make_unique<Connection>(path, SQLite::OPEN_READWRITE, path);
   if (size > 0) {
     refuse_newer(path, pragma(*connection, "PRAGMA user_version"));
     if (size <= kQuickCheckBytes) quick_check(*connection);
+    if (is_packed(*connection)) {
+      throw UserError(fmt::format(
+          "database '{}' is packed and read-only; merge it into another (tenon db merge)", path));
+    }
   }
   connection->database().exec("PRAGMA synchronous = FULL");
   connection->database().exec("PRAGMA journal_mode = WAL");
@@ -243,6 +262,47 @@ void create(const std::string& path) {
 }
 
 }  // namespace
+
+bool is_packed(Connection& connection) {
+  if (pragma(connection, "SELECT count(*) FROM sqlite_schema WHERE name = 'info'") == 0)
+    return false;
+  return pragma(connection, "SELECT count(*) FROM info WHERE name = 'pack'") != 0;
+}
+
+std::string reading_uri(const std::string& path) {
+  // Without write permission SQLite cannot make the files that go with a WAL. Then the file is
+  // taken as immutable, unless there is a WAL: someone else is writing it. A file without WAL is a
+  // packed one, which nobody writes, unless a journal says otherwise.
+  const bool wal = read_header(path).wal;
+  const bool unwritable_folder = access(folder_of(path).c_str(), W_OK) != 0;
+  const bool immutable = wal ? unwritable_folder && !exists_nonempty(path + "-wal")
+                             : !exists_nonempty(path + "-journal");
+  return uri_of(path, immutable ? "mode=ro&immutable=1" : "mode=ro");
+}
+
+std::unique_ptr<Connection> open_packed_connection(std::string_view bytes,
+                                                   const std::string& name) {
+  try {
+    const FileHeader header = parse_header(bytes, name);
+    check_header(header, name);
+    auto connection = std::make_unique<Connection>(":memory:", SQLite::OPEN_READWRITE, name);
+    auto* copy = static_cast<unsigned char*>(sqlite3_malloc64(bytes.size()));
+    if (copy == nullptr) throw std::bad_alloc();
+    std::memcpy(copy, bytes.data(), bytes.size());
+    // From here on SQLite owns the copy, whether or not it likes it.
+    if (sqlite3_deserialize(
+            connection->database().getHandle(), "main", copy,
+            static_cast<sqlite3_int64>(bytes.size()), static_cast<sqlite3_int64>(bytes.size()),
+            SQLITE_DESERIALIZE_FREEONCLOSE | SQLITE_DESERIALIZE_READONLY) != SQLITE_OK)
+      throw UserError(fmt::format("database '{}' is corrupt; pack it anew", name));
+    check_for_reading(*connection);
+    if (!is_packed(*connection))
+      throw UserError(fmt::format("'{}' is not a packed database", name));
+    return connection;
+  } catch (const SQLite::Exception& error) {
+    throw_translated(name, error);
+  }
+}
 
 void migrate(Connection& connection) {
   if (pragma(connection, "PRAGMA user_version") == schema_version()) return;

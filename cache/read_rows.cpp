@@ -146,14 +146,8 @@ void read_kernel(Connection& connection, std::int64_t id, KernelRow& row) {
   row.log = rows.text(14);
 }
 
-MeasurementRow read_measurement_row(Connection& connection, std::int64_t id) {
-  Rows rows(
-      connection,
-      "SELECT id, plan, environment, session, status, reason, kind, time_us, spread_us, samples, "
-      "protocol, created FROM measurement WHERE id = ?",
-      id);
+MeasurementRow measurement_in(Rows& rows) {
   MeasurementRow row;
-  if (!rows.next()) return row;
   row.id = rows.integer(0);
   row.plan = rows.integer(1);
   row.environment = rows.integer(2);
@@ -166,7 +160,19 @@ MeasurementRow read_measurement_row(Connection& connection, std::int64_t id) {
   row.samples_us = decode_samples(rows.text(9));
   row.protocol = rows.text(10);
   row.created = rows.text(11);
+  row.disturbance = rows.text(12);
+  row.decides = rows.integer(13) != 0;
+  row.settings = rows.text(14);
   return row;
+}
+
+MeasurementRow read_measurement_row(Connection& connection, std::int64_t id) {
+  Rows rows(
+      connection,
+      "SELECT id, plan, environment, session, status, reason, kind, time_us, spread_us, samples, "
+      "protocol, created, disturbance, decides, settings FROM measurement WHERE id = ?",
+      id);
+  return rows.next() ? measurement_in(rows) : MeasurementRow{};
 }
 
 }  // namespace
@@ -190,6 +196,44 @@ Stored read_stored(Connection& connection, std::int64_t plan, std::int64_t measu
     if (rows.next()) stored.reference_time_us = rows.real(0);
   }
   return stored;
+}
+
+std::vector<MeasurementRow> read_measurements(Connection& connection, std::int64_t session) {
+  Rows rows(
+      connection,
+      "SELECT id, plan, environment, session, status, reason, kind, time_us, spread_us, samples, "
+      "protocol, created, disturbance, decides, settings FROM measurement WHERE session = ? "
+      "ORDER BY id",
+      session);
+  std::vector<MeasurementRow> list;
+  while (rows.next()) list.push_back(measurement_in(rows));
+  return list;
+}
+
+std::optional<SessionRow> read_unfinished(Connection& connection, std::int64_t workload,
+                                          std::int64_t environment,
+                                          const std::string& options_json) {
+  Rows rows(connection,
+            "SELECT id, workload, environment, options, seed, stop_reason, counters, reference_us, "
+            "started, ended, owner FROM session WHERE workload = ?1 AND environment = ?2 AND "
+            "json_valid(options) AND json_remove(options, '$.budget_seconds') = "
+            "json_remove(?3, '$.budget_seconds') ORDER BY started DESC, id DESC LIMIT 1",
+            workload, environment, options_json);
+  if (!rows.next()) return std::nullopt;
+  SessionRow row;
+  row.id = rows.integer(0);
+  row.workload = rows.integer(1);
+  row.environment = rows.integer(2);
+  row.options_json = rows.text(3);
+  row.seed = rows.integer(4);
+  row.stop_reason = rows.text(5);
+  row.counters_json = rows.text(6);
+  row.reference_time_us = rows.real(7);
+  row.started = rows.text(8);
+  row.ended = rows.text(9);
+  row.owner = rows.text(10);
+  if (!row.stop_reason.empty() && row.stop_reason != "interrupted") return std::nullopt;
+  return row;
 }
 
 std::string checksum_problem(const Stored& stored) {

@@ -1,7 +1,9 @@
 // Whole rows back as values.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "cache/connection.h"
 #include "cache/database.h"
@@ -10,6 +12,12 @@ namespace tenon::cache {
 
 // The plan with everything that belongs to it; `measurement` 0: none. The plan must exist.
 Stored read_stored(Connection& connection, std::int64_t plan, std::int64_t measurement);
+
+// Database::measurements_of and Database::unfinished_session.
+std::vector<MeasurementRow> read_measurements(Connection& connection, std::int64_t session);
+std::optional<SessionRow> read_unfinished(Connection& connection, std::int64_t workload,
+                                          std::int64_t environment,
+                                          const std::string& options_json);
 
 // Empty when plan text and cubins have the checksums stored with them and the text names the
 // cubins; else a clause that says what does not. A plan without text names none.

@@ -186,17 +186,86 @@ CREATE VIEW best AS
   WHERE place = 1;
 )sql";
 
+// Version 2:
+// - `checked` leads a lookup straight to the few plans that passed the numeric test, among the
+//   thousand that were only screened; it is a filter, the evidence itself is still read;
+// - a measurement that was disturbed says by what, and whether it may decide;
+// - `settings` and `owner` let an interrupted session be gone on with;
+// - `info` marks a packed database.
+constexpr const char* kVersion2 = R"sql(
+DROP VIEW best;
+DROP VIEW usable;
+DROP VIEW newest;
+ALTER TABLE plan ADD COLUMN checked INTEGER NOT NULL DEFAULT 0 CHECK (checked IN (0, 1));
+UPDATE plan SET checked = 1 WHERE id IN (
+  SELECT plan FROM evidence WHERE plan IS NOT NULL AND method = 'numeric' AND verdict = 'pass');
+CREATE INDEX plan_checked ON plan (workload, device_class, dependent_launch) WHERE checked = 1;
+ALTER TABLE measurement ADD COLUMN disturbance TEXT NOT NULL DEFAULT '';
+ALTER TABLE measurement ADD COLUMN decides INTEGER NOT NULL DEFAULT 1 CHECK (decides IN (0, 1));
+ALTER TABLE measurement ADD COLUMN settings TEXT NOT NULL DEFAULT '';
+DROP INDEX measurement_by_plan;
+CREATE INDEX measurement_by_plan ON measurement (plan, kind, decides, created);
+ALTER TABLE session ADD COLUMN owner TEXT NOT NULL DEFAULT '';
+CREATE TABLE info (
+  name TEXT PRIMARY KEY,
+  value TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+-- Per plan the newest measurement; what was measured counts before what was estimated, what was
+-- not disturbed before what was. ('measured' sorts after 'estimated': the order is that of the
+-- index, read backwards.)
+CREATE VIEW newest AS
+  SELECT m.* FROM plan p JOIN measurement m ON m.id = (
+    SELECT x.id FROM measurement x WHERE x.plan = p.id
+    ORDER BY x.kind DESC, x.decides DESC, x.created DESC, x.id DESC LIMIT 1);
+
+-- Plans whose evidence allows them to be used: the uGraph passed the random test against this
+-- very program, the plan passed the numeric test, and nothing refuted either. (Evidence of the
+-- uGraph and of the plan are asked for apart: many plans share a uGraph.)
+CREATE VIEW usable AS
+  SELECT p.id AS plan FROM plan p JOIN workload w ON w.id = p.workload
+  WHERE p.text <> '' AND p.checked = 1
+    AND (EXISTS (SELECT 1 FROM evidence e WHERE e.mugraph = p.mugraph AND e.plan IS NULL
+          AND e.verdict = 'pass' AND e.method = 'random'
+          AND e.program_sha256 IN ('', w.program_sha256))
+      OR EXISTS (SELECT 1 FROM evidence e WHERE e.plan = p.id
+          AND e.verdict = 'pass' AND e.method = 'random'
+          AND e.program_sha256 IN ('', w.program_sha256)))
+    AND EXISTS (SELECT 1 FROM evidence e WHERE e.plan = p.id
+      AND e.verdict = 'pass' AND e.method = 'numeric'
+      AND e.program_sha256 IN ('', w.program_sha256))
+    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.mugraph = p.mugraph AND e.plan IS NULL
+      AND e.verdict = 'refuted' AND e.program_sha256 IN ('', w.program_sha256))
+    AND NOT EXISTS (SELECT 1 FROM evidence e WHERE e.plan = p.id
+      AND e.verdict = 'refuted' AND e.program_sha256 IN ('', w.program_sha256));
+
+-- The fastest usable plan per workload, device class and launch mode.
+CREATE VIEW best AS
+  SELECT workload, key, program, m, dims, dtype, device_class, dependent_launch, plan, mugraph,
+    schedule, uses_library, m_min, m_max, measurement, environment, time_us, spread_us, created
+  FROM (
+    SELECT w.id AS workload, w.key, w.program, w.m, w.dims, w.dtype, p.device_class,
+      p.dependent_launch, p.id AS plan, p.mugraph, p.schedule, p.uses_library, p.m_min, p.m_max,
+      n.id AS measurement, n.environment, n.time_us, n.spread_us, n.created,
+      ROW_NUMBER() OVER (PARTITION BY w.id, p.device_class, p.dependent_launch
+        ORDER BY n.time_us, n.id) AS place
+    FROM plan p JOIN newest n ON n.plan = p.id JOIN workload w ON w.id = p.workload
+    WHERE p.checked = 1 AND n.kind = 'measured' AND n.decides = 1 AND n.status = 'ok'
+      AND n.time_us > 0 AND n.time_us < 1e300 AND p.id IN (SELECT plan FROM usable))
+  WHERE place = 1;
+)sql";
+
 }  // namespace
 
 const std::vector<std::string>& migrations() {
-  static const std::vector<std::string> list{kVersion1};
+  static const std::vector<std::string> list{kVersion1, kVersion2};
   return list;
 }
 
 const std::vector<std::string>& table_names() {
   static const std::vector<std::string> names{"workload", "environment", "mugraph",     "schedule",
                                               "kernel",   "plan",        "plan_kernel", "evidence",
-                                              "session",  "measurement"};
+                                              "session",  "measurement", "info"};
   return names;
 }
 

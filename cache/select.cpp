@@ -39,16 +39,22 @@ std::vector<TunedWorkload> workloads_of(Connection& connection, const Query& que
   return workloads;
 }
 
+// `measured`: only those that passed the numeric test, which an index leads to; a thousand others
+// may have been screened.
 std::vector<Candidate> candidates_of(Connection& connection, const Query& query,
-                                     const TunedWorkload& workload) {
+                                     const TunedWorkload& workload, bool measured) {
   std::vector<Candidate> candidates;
   {
-    Rows rows(connection,
-              "SELECT id, mugraph FROM plan WHERE workload = ? AND device_class = ? AND "
-              "dependent_launch = ? AND m_min <= ? AND m_max >= ? AND (uses_library = 0 OR ?) AND "
-              "text <> ''",
-              workload.id, query.device_class, query.dependent_launch, query.m, query.m,
-              query.allow_library);
+    const char* checked =
+        "SELECT id, mugraph FROM plan INDEXED BY plan_checked WHERE workload = ? AND "
+        "device_class = ? AND dependent_launch = ? AND m_min <= ? AND m_max >= ? AND "
+        "(uses_library = 0 OR ?) AND text <> '' AND checked = 1";
+    const char* all =
+        "SELECT id, mugraph FROM plan WHERE workload = ? AND device_class = ? AND "
+        "dependent_launch = ? AND m_min <= ? AND m_max >= ? AND (uses_library = 0 OR ?) AND "
+        "text <> ''";
+    Rows rows(connection, measured ? checked : all, workload.id, query.device_class,
+              query.dependent_launch, query.m, query.m, query.allow_library);
     while (rows.next()) {
       Candidate candidate;
       candidate.plan = rows.integer(0);
@@ -71,9 +77,10 @@ std::string name_of(const Candidate& candidate) { return fmt::format("plan {}", 
 void read_measurement(Connection& connection, const Query& query, Candidate& candidate) {
   Rows rows(connection,
             "SELECT m.id, m.kind, m.status, m.reason, m.time_us, e.device_name, e.driver, e.nvrtc, "
-            "e.tenon "
+            "e.tenon, m.disturbance, m.decides "
             "FROM measurement m JOIN environment e ON e.id = m.environment WHERE m.plan = ? "
-            "ORDER BY m.kind = 'measured' DESC, e.device_name = ? DESC, m.created DESC, m.id DESC "
+            "ORDER BY m.kind = 'measured' DESC, m.decides DESC, e.device_name = ? DESC, m.created "
+            "DESC, m.id DESC "
             "LIMIT 1",
             candidate.plan, query.device_name);
   if (!rows.next()) return;
@@ -82,6 +89,8 @@ void read_measurement(Connection& connection, const Query& query, Candidate& can
   candidate.status = rows.text(2);
   candidate.reason = rows.text(3);
   candidate.time_us = rows.real(4);
+  candidate.disturbance = rows.text(9);
+  candidate.decides = rows.integer(10) != 0;
   auto differs = [&](const char* what, const std::string& asked, int column) {
     std::string stored = rows.text(column);
     if (!asked.empty() && stored != asked && candidate.stale.empty()) {
@@ -102,6 +111,8 @@ std::string measurement_problem(const Candidate& candidate, const Query& query) 
     return fmt::format("its newest measurement ended as {}{}{}", candidate.status,
                        candidate.reason.empty() ? "" : ": ", candidate.reason);
   }
+  if (!candidate.decides)
+    return fmt::format("it was only measured while disturbed: {}", candidate.disturbance);
   // Written as acceptance: no time, or one that is no number, does not pass.
   if (!(candidate.time_us > 0 && std::isfinite(candidate.time_us))) {
     return "its newest measurement has no time";
@@ -143,7 +154,8 @@ std::optional<Stored> select_best(Connection& connection, const Query& query,
   for (const char* kind : {"measured", "estimated"}) {
     if (kind == std::string("estimated") && !query.include_estimated) break;
     for (const TunedWorkload& workload : workloads_of(connection, query)) {
-      std::vector<Candidate> candidates = candidates_of(connection, query, workload);
+      std::vector<Candidate> candidates =
+          candidates_of(connection, query, workload, kind == std::string("measured"));
       std::erase_if(candidates, [&](const Candidate& c) { return c.kind != kind; });
       std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
         return std::tuple(!a.stale.empty(), a.time_us, a.plan) <
@@ -162,6 +174,9 @@ std::optional<Stored> select_best(Connection& connection, const Query& query,
         if (!stored.usable)
           stored.note +=
               (stored.note.empty() ? "" : "; ") + std::string("estimated, never measured");
+        if (!candidate.disturbance.empty())
+          stored.note += fmt::format("{}measured while disturbed: {}",
+                                     stored.note.empty() ? "" : "; ", candidate.disturbance);
         if (candidate.tuned_m != query.m) {
           stored.note +=
               fmt::format("{}tuned at m={}", stored.note.empty() ? "" : "; ", candidate.tuned_m);

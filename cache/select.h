@@ -20,6 +20,8 @@ struct Candidate {
   double time_us = 0;  // 0: none
   std::string stale;   // why the measurement is not fresh; empty when it is
   std::string program_sha256;
+  std::string disturbance;  // of the measurement
+  bool decides = true;
 };
 
 // Is there evidence that `plan` of `mugraph` is right? Empty when it is usable, else a clause that

@@ -7,6 +7,7 @@
 #include "cache/explain_miss.h"
 #include "cache/list.h"
 #include "cache/open.h"
+#include "cache/read_rows.h"
 #include "cache/select.h"
 #include "cache/store.h"
 #include "ir/error.h"
@@ -16,6 +17,7 @@ namespace {
 
 class SqliteDatabase final : public Database {
  public:
+  using Database::list;
   explicit SqliteDatabase(std::unique_ptr<Connection> connection)
       : connection_(std::move(connection)) {}
 
@@ -38,6 +40,20 @@ class SqliteDatabase final : public Database {
 
   void set_session_reference(std::int64_t id, double reference_time_us) override {
     transaction([&] { cache::set_session_reference(*connection_, id, reference_time_us); });
+  }
+
+  std::optional<SessionRow> unfinished_session(std::int64_t workload, std::int64_t environment,
+                                               const std::string& options_json) override {
+    return reading(
+        [&] { return read_unfinished(*connection_, workload, environment, options_json); });
+  }
+
+  void resume_session(std::int64_t id, const std::string& owner) override {
+    transaction([&] { cache::resume_session(*connection_, id, owner); });
+  }
+
+  std::vector<MeasurementRow> measurements_of(std::int64_t session) override {
+    return reading([&] { return read_measurements(*connection_, session); });
   }
 
   void transaction(const std::function<void()>& body) override {
@@ -74,8 +90,8 @@ class SqliteDatabase final : public Database {
     return reading([&] { return select_plan(*connection_, plan_id); });
   }
 
-  std::vector<Listing> list(bool only_best) override {
-    return reading([&] { return list_plans(*connection_, only_best); });
+  std::vector<Listing> list(Which which, std::int64_t of) override {
+    return reading([&] { return list_plans(*connection_, which, of); });
   }
 
   std::vector<std::pair<std::string, std::int64_t>> table_counts() override {
@@ -131,6 +147,10 @@ class SqliteDatabase final : public Database {
 
 std::unique_ptr<Database> Database::open(const std::string& path, bool read_only) {
   return std::make_unique<SqliteDatabase>(open_connection(path, read_only));
+}
+
+std::unique_ptr<Database> Database::open_packed(std::string_view bytes, const std::string& name) {
+  return std::make_unique<SqliteDatabase>(open_packed_connection(bytes, name));
 }
 
 }  // namespace tenon::cache

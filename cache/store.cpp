@@ -100,7 +100,10 @@ std::int64_t store(Connection& connection, const EvidenceRow& row) {
        row.figures_json, row.counterexample_json, row.seconds,
        row.created.empty() ? now() : row.created)
       .run();
-  return last_id(connection);
+  const std::int64_t id = last_id(connection);
+  if (row.plan != 0 && row.method == "numeric" && row.verdict == "pass")
+    Rows(connection, "UPDATE plan SET checked = 1 WHERE id = ?", row.plan).run();
+  return id;
 }
 
 std::int64_t store(Connection& connection, const KernelRow& row) {
@@ -176,10 +179,11 @@ std::int64_t store(Connection& connection, const MeasurementRow& row) {
   Rows(connection,
        "INSERT INTO measurement (plan, environment, session, kind, status, reason, time_us, "
        "spread_us, "
-       "samples, protocol, created) VALUES (?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?)",
+       "samples, protocol, created, disturbance, decides, settings) "
+       "VALUES (?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?, ?, ?, ?, ?)",
        row.plan, row.environment, Reference{row.session}, row.kind, row.status, row.reason,
        row.time_us, row.spread_us, Blob{samples}, row.protocol,
-       row.created.empty() ? now() : row.created)
+       row.created.empty() ? now() : row.created, row.disturbance, row.decides, row.settings)
       .run();
   return last_id(connection);
 }
@@ -198,10 +202,10 @@ std::int64_t store(Connection& connection, const SessionRow& row) {
   Rows(connection,
        "INSERT INTO session (workload, environment, options, seed, stop_reason, counters, "
        "reference_us, "
-       "started, ended) VALUES (?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?)",
+       "started, ended, owner) VALUES (?, ?, ?, ?, ?, ?, nullif(?, 0), ?, ?, ?)",
        row.workload, row.environment, row.options_json, row.seed, row.stop_reason,
        row.counters_json, row.reference_time_us, row.started.empty() ? now() : row.started,
-       row.ended)
+       row.ended, row.owner)
       .run();
   return last_id(connection);
 }
@@ -210,6 +214,13 @@ void finish_session(Connection& connection, std::int64_t id, const std::string& 
                     const std::string& counters_json) {
   Rows(connection, "UPDATE session SET stop_reason = ?, counters = ?, ended = ? WHERE id = ?",
        stop_reason, counters_json, now(), id)
+      .run();
+  TENON_CHECK(connection.database().getChanges() == 1, fmt::format("there is no session {}", id));
+}
+
+void resume_session(Connection& connection, std::int64_t id, const std::string& owner) {
+  Rows(connection, "UPDATE session SET owner = ?, stop_reason = '', ended = '' WHERE id = ?", owner,
+       id)
       .run();
   TENON_CHECK(connection.database().getChanges() == 1, fmt::format("there is no session {}", id));
 }

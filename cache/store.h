@@ -19,6 +19,7 @@ std::int64_t store(Connection& connection, const SessionRow& row);
 
 void finish_session(Connection& connection, std::int64_t id, const std::string& stop_reason,
                     const std::string& counters_json);
+void resume_session(Connection& connection, std::int64_t id, const std::string& owner);
 void set_session_reference(Connection& connection, std::int64_t id, double reference_time_us);
 
 }  // namespace tenon::cache

@@ -69,7 +69,7 @@ TEST(Listing, CountsNameEveryTable) {
   EXPECT_EQ(
       names,
       "workload=1 environment=1 mugraph=1 schedule=1 kernel=1 plan=1 plan_kernel=1 evidence=3 "
-      "session=1 measurement=1 ");
+      "session=1 measurement=1 info=0 ");
 }
 
 }  // namespace

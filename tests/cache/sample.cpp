@@ -107,6 +107,7 @@ std::int64_t add(Database& database, const Sample& sample) {
     session.workload = plan.workload;
     session.environment = database.put(environment);
     session.seed = 1;
+    session.reference_time_us = sample.reference_us;
     MeasurementRow measurement;
     measurement.plan = plan_id;
     measurement.environment = session.environment;
@@ -119,6 +120,8 @@ std::int64_t add(Database& database, const Sample& sample) {
     measurement.samples_us = {sample.time_us, sample.time_us + 0.5};
     measurement.protocol = "two samples";
     measurement.created = sample.created;
+    measurement.disturbance = sample.disturbance;
+    measurement.decides = sample.decides;
     database.put(measurement);
   });
   return plan_id;

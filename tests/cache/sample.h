@@ -50,6 +50,9 @@ struct Sample {
   std::string reason;
   double time_us = 10;
   std::string created;  // empty: now
+  std::string disturbance;
+  bool decides = true;
+  double reference_us = 0;  // of the session
 };
 
 std::string key_of(const Sample& sample);

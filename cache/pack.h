@@ -1,0 +1,24 @@
+// A minimal database for shipping: winners only, with their cubins.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tenon::cache {
+
+struct PackSummary {
+  std::int64_t plans = 0;
+  std::int64_t bytes = 0;
+  std::vector<std::string> left_out;  // one sentence each: plans whose checksum is wrong
+};
+
+// Writes to `target` the best plan of every workload, device class and launch mode of `source`,
+// and where it uses the vendor's library the best one without beside it; with their cubins,
+// verdicts and deciding measurements, without sources, logs and counterexamples. An ordinary
+// database of the current schema, marked ('pack' in `info`), in one file without a log, so that
+// it serves from a folder without write permission or from memory. `target` is replaced at once
+// when it is complete. Throws UserError that names the file.
+PackSummary pack_database(const std::string& source, const std::string& target);
+
+}  // namespace tenon::cache
