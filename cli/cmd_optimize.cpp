@@ -9,6 +9,7 @@
 #include "cli/table.h"
 #include "ir/error.h"
 #include "optimizer/optimize.h"
+#include "search/strategy.h"
 
 namespace tenon::cli {
 
@@ -17,8 +18,8 @@ namespace {
 struct Arguments {
   WorkloadOptions workload;
   std::string device, database, budget = "60s", seed;
-  std::string launch = "plain";
-  int top = 12;
+  std::string launch = "plain", strategy = "neighbours";
+  int top = 12, schedules = 24;
   bool json = false, retune = false, explain_search = false;
 };
 
@@ -111,6 +112,8 @@ int optimize(const Arguments& arguments) {
       parse_integer("--seed", arguments.seed, 0, std::numeric_limits<std::int64_t>::max()));
   options.retune = arguments.retune;
   options.dependent_launch = parse_launch(arguments.launch);
+  options.strategy = arguments.strategy;
+  options.schedules_per_graph = static_cast<std::size_t>(arguments.schedules);
   ProgressBar progress;
   Interruption interruption;
   optimizer::Report report = optimizer::optimize(options, progress, interruption.token());
@@ -143,6 +146,17 @@ void add_optimize(CLI::App& app, Command& run) {
   command
       ->add_option("--launch", arguments->launch,
                    "What is optimized: plain launches, or a chain with dependent launch")
+      ->capture_default_str();
+  command
+      ->add_option("--strategy", arguments->strategy,
+                   "Order in which candidates are tried: neighbours (of the fastest so far), "
+                   "estimate (of the cost model), tree (Monte-Carlo tree search), exhaustive")
+      ->check(CLI::IsMember(search::strategy_names()))
+      ->capture_default_str();
+  command
+      ->add_option("--schedules", arguments->schedules,
+                   "Schedules of a µGraph that the cost model puts forward")
+      ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   command->add_option("--top", arguments->top, "Rows of the table of candidates")
       ->capture_default_str();

@@ -265,6 +265,17 @@ KernelSchedule schedule_of(const SmallMParams& p) {
   return s;
 }
 
+KernelSchedule schedule_of(const MulticastParams& p) {
+  KernelSchedule s{"multicast",
+                   {{"rows", p.rows},
+                    {"tile_n", p.tile_n},
+                    {"stages", p.stages},
+                    {"share", p.share},
+                    {"early", p.early}}};
+  put(s.params, "evict_first", p.evict_first, MulticastParams{}.evict_first);
+  return s;
+}
+
 KernelSchedule schedule_of(const GemmParams& p) {
   const GemmParams d;
   KernelSchedule s{"gemm", {{"tile_m", p.tile_m}, {"tile_n", p.tile_n}, {"stages", p.stages}}};
@@ -348,12 +359,7 @@ std::vector<KernelSchedule> candidates_multicast(const StreamedProduct& f) {
         p.stages = 16;
         while (p.stages > 2 && multicast_shared_bytes(p) > kSharedLimit) --p.stages;
         p.early = std::min(early, p.stages);
-        out.push_back({"multicast",
-                       {{"rows", p.rows},
-                        {"tile_n", tile_n},
-                        {"stages", p.stages},
-                        {"share", share},
-                        {"early", p.early}}});
+        out.push_back(schedule_of(p));
       }
   return out;
 }
@@ -500,6 +506,13 @@ std::int64_t gemm_shared_bytes(const GemmParams& p, int sums) {
 
 bool is_hopper_family(const std::string& name) {
   return name == "small_m" || name == "multicast" || name == "gemm";
+}
+
+KernelSchedule canonical_hopper(const KernelSchedule& schedule) {
+  if (schedule.family == "small_m") return schedule_of(small_m_params(schedule));
+  if (schedule.family == "multicast") return schedule_of(multicast_params(schedule));
+  if (schedule.family == "gemm") return schedule_of(gemm_params(schedule));
+  return schedule;
 }
 
 std::optional<std::string> illegal_hopper(const KernelFacts& facts, const KernelSchedule& schedule,

@@ -81,5 +81,8 @@ std::optional<std::string> illegal_hopper(const KernelFacts& facts, const Kernel
 std::vector<KernelSchedule> candidates_hopper(const std::string& family, const KernelFacts& facts,
                                               const Workload& workload, const Target& target);
 bool is_hopper_family(const std::string& name);
+// The same schedule with parameters that have their default values left out, as `candidates_hopper`
+// writes them; of another family, the schedule itself.
+KernelSchedule canonical_hopper(const KernelSchedule& schedule);
 
 }  // namespace tenon::ir

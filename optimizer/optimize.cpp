@@ -43,13 +43,14 @@ Report optimize(const Options& options, Progress& progress, std::stop_token stop
   step(session, "prepare", begin_session);
   step(session, "enumerate", enumerate_graphs);
   step(session, "verify", verify_graphs);
-  step(session, "schedule", make_candidates);
-  step(session, "compile", compile_candidates);
+  step(session, "schedule", make_space);
   if (session.executes()) {
+    step(session, "explore", explore_candidates);
     step(session, "screen", screen_candidates);
     step(session, "accept", accept_candidates);
     step(session, "measure", measure_finalists);
   } else {
+    step(session, "compile", compile_candidates);
     step(session, "rank", rank_by_estimate);
   }
   step(session, "choose", choose_best);

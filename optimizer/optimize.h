@@ -26,8 +26,10 @@ struct Options {
   bool retune = false;            // measure again even when the database has an answer
   bool dependent_launch = false;  // the objective: plain launches, or a dependent chain
   search::Options search;
-  std::size_t schedules_per_graph = 24;  // compiled at most, cheapest estimate first
-  int samples = 20;                      // of the final measurement
+  // Schedules of a µGraph that the cost model puts forward; strategies find others.
+  std::size_t schedules_per_graph = 24;
+  std::string strategy = "neighbours";  // search/strategy.h
+  int samples = 20;                     // of the final measurement
 };
 
 // One candidate as reported: a row of the table that optimize prints.

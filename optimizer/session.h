@@ -2,7 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <deque>
+#include <future>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -12,6 +16,7 @@
 #include "measure/measure.h"
 #include "optimizer/optimize.h"
 #include "runtime/device.h"
+#include "search/strategy.h"
 
 namespace tenon::optimizer {
 
@@ -44,7 +49,9 @@ struct CandidateState {
   verifier::Evidence numeric;
   bool has_numeric = false;
   std::int64_t plan_row = 0;
+  bool recorded = false;  // in the database, whatever its status
 
+  bool spills() const;  // does one of its kernels?
   bool usable() const {
     return status == measure::Status::kOk && has_numeric &&
            numeric.verdict == verifier::Verdict::kPass;
@@ -64,7 +71,8 @@ struct Session {
   std::unique_ptr<cache::Database> database;
   std::unique_ptr<measure::Runner> runner;  // null on compile: devices
   std::vector<GraphState> graphs;
-  std::vector<CandidateState> candidates;
+  std::unique_ptr<search::Strategy> strategy;
+  std::deque<CandidateState> candidates;  // grows while others are compiled: places stay
   Report report;
 
   std::int64_t workload_row = 0, environment_row = 0, session_row = 0;
@@ -83,14 +91,39 @@ bool answer_from_database(Session& session);
 void begin_session(Session& session);
 void enumerate_graphs(Session& session);
 void verify_graphs(Session& session);
-void make_candidates(Session& session);
-void compile_candidates(Session& session);
+void make_space(Session& session);
+void compile_candidates(Session& session);  // of compile: devices
 void rank_by_estimate(Session& session);
+void explore_candidates(Session& session);  // of devices that execute: compiles and times
 void screen_candidates(Session& session);
 void accept_candidates(Session& session);
 void measure_finalists(Session& session);
 void choose_best(Session& session);
 void end_session(Session& session);
+
+// Generates and compiles one candidate (candidates.cpp); each distinct source once, however many
+// threads ask for it. The candidate's status says when it did not succeed.
+class Compiler {
+ public:
+  explicit Compiler(const Session& session) : session_(session) {}
+  void compile(CandidateState& candidate);
+
+ private:
+  std::shared_ptr<const codegen::Compiled> compile_source(const codegen::Source& source);
+  const Session& session_;
+  std::mutex mutex_;
+  std::map<std::string, std::shared_future<std::shared_ptr<const codegen::Compiled>>> made_;
+};
+CandidateState candidate_of(const Session& session, const search::Proposal& proposal);
+// Stores what compiling gave and counts it.
+void record_compiled(Session& session, CandidateState& candidate);
+// A note of how many candidates the budget left untried, where there are any.
+void note_left_out(Session& session, std::size_t count);
+// Times `which` by `protocol`, records and stores the outcome of each (timing.cpp).
+void time_batch(Session& session, const std::vector<CandidateState*>& which,
+                const measure::Protocol& protocol);
+// Candidates timed together, loaded at once.
+inline constexpr std::size_t kBatch = 12;
 
 // Rows of the database for what the steps made (store.cpp).
 void store_graph(Session& session, GraphState& graph);

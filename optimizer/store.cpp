@@ -112,6 +112,7 @@ void begin_session(Session& session) {
                           {"device", info.id},
                           {"dependent_launch", session.options.dependent_launch},
                           {"schedules_per_graph", session.options.schedules_per_graph},
+                          {"strategy", session.options.strategy},
                           {"samples", session.options.samples}}
                          .dump();
   row.seed = static_cast<std::int64_t>(session.options.seed);

@@ -13,9 +13,7 @@ using measure::Status;
 
 namespace {
 
-constexpr std::size_t kBatch = 12;     // candidates interleaved and loaded at once
 constexpr std::size_t kFinalists = 6;  // measured by the full protocol
-constexpr double kNever = 1e300;       // a deadline that does not pass
 
 // Candidates still in the race, fastest first; those without a time keep their order behind.
 std::vector<std::size_t> running(const Session& session) {
@@ -35,15 +33,30 @@ bool is_reference(const Session& session, std::size_t i) {
   return session.graphs[session.candidates[i].graph].unfused;
 }
 
-// Times `which` and records the outcome of each.
-void time_batch(Session& session, const std::vector<std::size_t>& which,
+// The fastest `count`, with the fastest unfused candidate always among them: it is the reference.
+std::vector<std::size_t> best_and_reference(const Session& session, std::size_t count) {
+  std::vector<std::size_t> out;
+  bool have_reference = false;
+  for (std::size_t i : running(session)) {
+    if (!session.candidates[i].timed) break;
+    bool reference = is_reference(session, i);
+    if (out.size() < count || (reference && !have_reference)) out.push_back(i);
+    have_reference = have_reference || reference;
+  }
+  return out;
+}
+
+}  // namespace
+
+void time_batch(Session& session, const std::vector<CandidateState*>& which,
                 const measure::Protocol& protocol) {
+  if (which.empty()) return;
   std::vector<measure::Candidate> batch;
-  for (std::size_t i : which) batch.push_back(session.candidates[i].runnable());
+  for (const CandidateState* candidate : which) batch.push_back(candidate->runnable());
   std::vector<measure::Timing> timings = session.runner->time(batch, protocol);
   session.database->transaction([&] {
     for (std::size_t j = 0; j < which.size(); ++j) {
-      CandidateState& candidate = session.candidates[which[j]];
+      CandidateState& candidate = *which[j];
       candidate.timing = std::move(timings[j]);
       candidate.timed = candidate.timing.status == Status::kOk;
       spdlog::debug("{}: {} {:.2f} us over {} samples", ir::print(candidate.schedule),
@@ -60,45 +73,45 @@ void time_batch(Session& session, const std::vector<std::size_t>& which,
   });
 }
 
-// The fastest `count`, with the fastest unfused candidate always among them: it is the reference.
-std::vector<std::size_t> best_and_reference(const Session& session, std::size_t count) {
-  std::vector<std::size_t> out;
-  bool have_reference = false;
-  for (std::size_t i : running(session)) {
-    if (!session.candidates[i].timed) break;
-    bool reference = is_reference(session, i);
-    if (out.size() < count || (reference && !have_reference)) out.push_back(i);
-    have_reference = have_reference || reference;
-  }
+namespace {
+
+std::vector<CandidateState*> at(Session& session, const std::vector<std::size_t>& places) {
+  std::vector<CandidateState*> out;
+  for (std::size_t i : places) out.push_back(&session.candidates[i]);
   return out;
 }
 
+// Candidates and samples of the rounds that follow exploration.
+struct Round {
+  std::size_t candidates;
+  int samples;
+};
+constexpr Round kRounds[] = {{4 * kBatch, 7}, {kBatch, 15}};
+
 }  // namespace
 
+// Successive halving: more samples for the fastest, until finalists remain.
 void screen_candidates(Session& session) {
   auto begin = std::chrono::steady_clock::now();
-  std::vector<std::size_t> field = running(session);
-  session.progress.begin("screening", static_cast<std::int64_t>(field.size()));
+  session.progress.begin("screening", 0);
   measure::Protocol protocol;
   protocol.dependent_launch = session.options.dependent_launch;
-  // Successive halving: few samples for all, more for the faster third, until finalists remain.
-  // A third of the time left is kept for acceptance and the final measurement.
-  const double deadline = session.elapsed() + session.left() * 2 / 3;
-  for (int samples = 3; !field.empty(); samples *= 3) {
-    protocol.samples = samples;
-    for (std::size_t at = 0; at < field.size(); at += kBatch) {
-      // The first batch is always timed, unless the user interrupts.
-      if (!session.may_go_on(at == 0 && samples == 3 ? kNever : deadline)) break;
-      auto first = field.begin() + static_cast<std::ptrdiff_t>(at);
-      auto last = field.begin() + static_cast<std::ptrdiff_t>(std::min(at + kBatch, field.size()));
-      time_batch(session, {first, last}, protocol);
+  const double deadline = session.elapsed() + session.left() / 2;
+  std::size_t timed = 0;
+  for (const Round& round : kRounds) {
+    std::vector<std::size_t> field = best_and_reference(session, round.candidates);
+    protocol.samples = round.samples;
+    timed = field.size();
+    for (std::size_t first = 0; first < field.size() && session.may_go_on(deadline);
+         first += kBatch) {
+      const std::size_t last = std::min(first + kBatch, field.size());
+      time_batch(session,
+                 at(session, {field.begin() + static_cast<std::ptrdiff_t>(first),
+                              field.begin() + static_cast<std::ptrdiff_t>(last)}),
+                 protocol);
     }
-    if (field.size() <= 2 * kFinalists || !session.may_go_on(deadline)) break;
-    field = best_and_reference(session, std::max(2 * kFinalists, field.size() / 3));
   }
-  for (const CandidateState& c : session.candidates) session.report.search.measured += c.timed;
-  session.progress.end(fmt::format("{} candidates timed", session.report.search.measured),
-                       seconds_since(begin));
+  session.progress.end(fmt::format("the fastest {} timed again", timed), seconds_since(begin));
 }
 
 namespace {
@@ -141,7 +154,7 @@ void accept_candidates(Session& session) {
     if (accepted >= kFinalists && (have_reference || !reference)) continue;
     // A winner and the reference are checked whatever the budget; more finalists while it lasts.
     const bool enough = accepted > 0 && (have_reference || session.stop.stop_requested());
-    if (enough && !session.may_go_on(session.options.budget_seconds * 0.85)) break;
+    if (enough && !session.may_go_on(session.options.budget_seconds * 0.93)) break;
     if (accepted > 0 && !enough && !reference && session.elapsed() > session.options.budget_seconds)
       continue;
     accept_one(session, session.candidates[i]);
@@ -162,7 +175,7 @@ void measure_finalists(Session& session) {
     measure::Protocol protocol;
     protocol.dependent_launch = session.options.dependent_launch;
     protocol.samples = session.options.samples;
-    time_batch(session, finalists, protocol);
+    time_batch(session, at(session, finalists), protocol);
   }
   session.progress.end(fmt::format("{} finalists", finalists.size()), seconds_since(begin));
 }
