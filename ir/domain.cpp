@@ -29,6 +29,23 @@ T real_apply(OpKind op, T a) {
       return std::sqrt(a);
     case OpKind::kRsqrt:
       return T{1} / std::sqrt(a);
+    case OpKind::kExp:
+      return std::exp(a);
+    case OpKind::kTanh:
+      return std::tanh(a);
+    case OpKind::kErf:
+      return std::erf(a);
+    case OpKind::kSigmoid:
+      return T{1} / (T{1} + std::exp(-a));
+    case OpKind::kSilu:
+      return a / (T{1} + std::exp(-a));
+    case OpKind::kGelu:
+      return a * (static_cast<T>(0.5) * std::erfc(-a * static_cast<T>(M_SQRT1_2)));
+    case OpKind::kGeluTanh: {
+      const T u =
+          static_cast<T>(M_2_SQRTPI * M_SQRT1_2) * (a + static_cast<T>(0.044715) * a * a * a);
+      return a / (T{1} + std::exp(-2 * u));
+    }
     default:
       throw Unsupported("operator " + std::string(info(op).name) + " over the reals");
   }
@@ -98,6 +115,18 @@ FieldDomain::Scalar FieldDomain::constant(const Constant& c, const Extents& exte
   return value;
 }
 
+FieldDomain::Scalar FieldDomain::function(OpKind op, Scalar a) const {
+  // SplitMix64's mixing (Steele, Lea, Flood 2014), keyed before and after.
+  auto mix = [](std::uint64_t z) {
+    z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9ull;
+    z = (z ^ (z >> 27)) * 0x94d049bb133111ebull;
+    return z ^ (z >> 31);
+  };
+  const std::uint64_t name =
+      mix(function_key_ + 0x9e3779b97f4a7c15ull * (1 + static_cast<std::uint64_t>(op)));
+  return static_cast<Scalar>(mix(mix(name ^ a) + function_key_) % prime_);
+}
+
 FieldDomain::Scalar FieldDomain::apply(OpKind op, Scalar a) const {
   switch (op) {
     case OpKind::kSquare:
@@ -109,7 +138,10 @@ FieldDomain::Scalar FieldDomain::apply(OpKind op, Scalar a) const {
     }
     case OpKind::kRsqrt:
       return inverse(apply(OpKind::kSqrt, a));
+    case OpKind::kSilu:
+      return apply(OpKind::kMul, a, function(OpKind::kSigmoid, a));
     default:
+      if (is_function(op)) return function(op, a);
       throw Unsupported("operator " + std::string(info(op).name) + " over a prime field");
   }
 }

@@ -47,12 +47,15 @@ class RoundedDomain {
 // Integers modulo a prime p < 2^31, p ≡ 3 (mod 4). sqrt(a) is the root that is itself a
 // square, a^((p+1)/4): with it sqrt is multiplicative on squares, as over the reals.
 // Roots of non-squares and division by zero are Undefined. Casts are the identity;
-// attributes are field elements chosen by the caller.
+// attributes are field elements chosen by the caller. Functions (exp, tanh …) are
+// uninterpreted: a keyed hash of operator and argument, so that equal arguments give equal
+// values; silu(a) is a·sigmoid(a).
 class FieldDomain {
  public:
   using Scalar = std::uint32_t;
-  FieldDomain(std::uint32_t prime, std::map<std::string, std::uint32_t> attributes)
-      : prime_(prime), attributes_(std::move(attributes)) {}
+  FieldDomain(std::uint32_t prime, std::map<std::string, std::uint32_t> attributes,
+              std::uint64_t function_key = 0)
+      : prime_(prime), attributes_(std::move(attributes)), function_key_(function_key) {}
   std::uint32_t prime() const { return prime_; }
   Scalar constant(const Constant& c, const Extents& extents) const;
   Scalar apply(OpKind op, Scalar a) const;
@@ -63,8 +66,11 @@ class FieldDomain {
   Scalar inverse(Scalar a) const;  // throws Undefined for 0
 
  private:
+  Scalar function(OpKind op, Scalar a) const;
+
   std::uint32_t prime_;
   std::map<std::string, std::uint32_t> attributes_;
+  std::uint64_t function_key_;
 };
 
 }  // namespace tenon::ir

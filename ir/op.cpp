@@ -27,4 +27,19 @@ std::optional<OpKind> op_from_name(std::string_view name) {
   return std::nullopt;
 }
 
+bool is_function(OpKind kind) {
+  switch (kind) {
+    case OpKind::kExp:
+    case OpKind::kTanh:
+    case OpKind::kErf:
+    case OpKind::kSigmoid:
+    case OpKind::kSilu:
+    case OpKind::kGelu:
+    case OpKind::kGeluTanh:
+      return true;
+    default:
+      return false;
+  }
+}
+
 }  // namespace tenon::ir

@@ -35,5 +35,8 @@ struct OpInfo {
 // The row of an operator. kAccumulated has none.
 const OpInfo& info(OpKind kind);
 std::optional<OpKind> op_from_name(std::string_view name);
+// Is it a transcendental function, which exact domains leave uninterpreted: exp, tanh, erf,
+// sigmoid, silu, gelu, gelu_tanh?
+bool is_function(OpKind kind);
 
 }  // namespace tenon::ir

@@ -8,6 +8,8 @@
 #include <limits>
 #include <set>
 
+#include "ir/roots.h"
+
 namespace tenon::measure {
 
 namespace {
@@ -148,6 +150,7 @@ bool hostile_weights(Family family) { return family == Family::kHostileWeights; 
 std::vector<Tensor> make_parameters(const ir::Workload& workload, bool hostile,
                                     std::uint64_t seed) {
   const auto& inputs = workload.program.signature.inputs;
+  const std::vector<bool> under_root = ir::inputs_under_roots(workload.program);
   std::vector<Tensor> out(inputs.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     if (inputs[i].role != ir::Role::kParameter) continue;
@@ -169,6 +172,7 @@ std::vector<Tensor> make_parameters(const ir::Workload& workload, bool hostile,
                  double value = random.normal();
                  if (vector && !hostile)
                    value = (value < 0 ? -1 : 1) * std::exp2(2 * random.uniform() - 1);
+                 if (under_root[i]) value = std::fabs(value);
                  to[j] = ir::round_to(type, static_cast<float>(value * factor));
                }
              });

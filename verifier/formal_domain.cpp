@@ -101,6 +101,7 @@ FormalDomain::Scalar FormalDomain::add(OpKind op, const Scalar& a, const Scalar&
   }
   s.roots = a.roots | b.roots;
   s.units = a.units | b.units;
+  s.functions = a.functions | b.functions;
   return s;
 }
 
@@ -113,6 +114,7 @@ FormalDomain::Scalar FormalDomain::multiply(const Scalar& a, const Scalar& b) {
   s.den_id = pair_id(a.den_id, b.den_id);
   s.roots = a.roots | b.roots;
   s.units = a.units | b.units;
+  s.functions = a.functions | b.functions;
   return s;
 }
 
@@ -176,6 +178,7 @@ FormalDomain::Scalar FormalDomain::root(bool reciprocal, const Scalar& a) {
   const int c = classify(a, s.value);
   calls_.push_back(c);
   s.units = a.units;
+  s.functions = a.functions;
   if (reciprocal)
     for (std::size_t i = 0; i < kPoints; ++i) s.value[i] = fields_[i].inverse(s.value[i]);
   if (c < 0) return s;
@@ -187,6 +190,27 @@ FormalDomain::Scalar FormalDomain::root(bool reciprocal, const Scalar& a) {
   return s;
 }
 
+// A fresh variable for each operator and argument. Its weight is that of two variables, so that
+// no radicand which contains it passes for one that is linear in an input.
+FormalDomain::Scalar FormalDomain::function(OpKind op, const Scalar& a) {
+  auto [it, fresh] = known_functions_.try_emplace({op, a.value}, functions_.size(), Fingerprint{});
+  if (fresh && functions_.size() == kMaxFunctionClasses) {
+    too_many_functions_ = true;
+    it->second = {kMaxFunctionClasses - 1, random_fingerprint()};
+  } else if (fresh) {
+    functions_.push_back({op, a.num, a.den, a.den_id, a.roots, a.units});
+    it->second.second = random_fingerprint();
+  }
+  Scalar s;
+  s.value = it->second.second;
+  s.num = 4;
+  s.roots = a.roots;
+  s.units = a.units;
+  s.functions = a.functions;
+  s.functions.set(it->second.first);
+  return s;
+}
+
 FormalDomain::Scalar FormalDomain::apply(OpKind op, const Scalar& a) {
   switch (op) {
     case OpKind::kSquare:
@@ -195,7 +219,10 @@ FormalDomain::Scalar FormalDomain::apply(OpKind op, const Scalar& a) {
       return root(false, a);
     case OpKind::kRsqrt:
       return root(true, a);
+    case OpKind::kSilu:
+      return multiply(a, function(OpKind::kSigmoid, a));
     default:
+      if (ir::is_function(op)) return function(op, a);
       throw ir::Unsupported("operator " + std::string(ir::info(op).name) + " over a prime field");
   }
 }

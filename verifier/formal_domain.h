@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <bitset>
 #include <cstdint>
 #include <map>
 #include <random>
@@ -20,6 +21,17 @@ inline constexpr std::size_t kPoints = 2 * kPointsPerPrime;
 using Fingerprint = std::array<std::uint32_t, kPoints>;
 
 inline constexpr int kMaxRootClasses = 64;
+inline constexpr std::size_t kMaxFunctionClasses = 512;
+using FunctionSet = std::bitset<kMaxFunctionClasses>;
+
+// One value of an uninterpreted function: an operator at one argument.
+struct FunctionClass {
+  ir::OpKind op;
+  double num, den;  // of the argument, in half units
+  int den_id;
+  std::uint64_t roots;
+  UnitSet units;
+};
 
 class FormalDomain {
  public:
@@ -30,6 +42,7 @@ class FormalDomain {
     int den_id = 0;           // equal ids: the same denominator; 0: none
     std::uint64_t roots = 0;  // bit c: depends on the root of class c
     UnitSet units;
+    FunctionSet functions;  // values of uninterpreted functions it depends on
   };
 
   FormalDomain(const ir::Signature& signature, const UnitMap& units, std::uint64_t seed,
@@ -48,6 +61,8 @@ class FormalDomain {
   std::size_t distinct_radicands() const { return distinct_; }
   double largest_radicand_degree() const { return largest_radicand_; }
   bool too_many_roots() const { return too_many_; }
+  const std::vector<FunctionClass>& functions() const { return functions_; }
+  bool too_many_functions() const { return too_many_functions_; }
 
  private:
   struct Representative {
@@ -59,6 +74,7 @@ class FormalDomain {
   Scalar multiply(const Scalar& a, const Scalar& b);
   Scalar reciprocal(const Scalar& a);
   Scalar root(bool reciprocal, const Scalar& a);
+  Scalar function(ir::OpKind op, const Scalar& a);
   int classify(const Scalar& radicand, Fingerprint& root);
   int pair_id(int a, int b);
   int reciprocal_id(const Scalar& a);
@@ -79,6 +95,10 @@ class FormalDomain {
   std::size_t distinct_ = 0;
   double largest_radicand_ = 2;
   bool too_many_ = false;
+  std::map<std::pair<ir::OpKind, Fingerprint>, std::pair<std::size_t, Fingerprint>>
+      known_functions_;
+  std::vector<FunctionClass> functions_;
+  bool too_many_functions_ = false;
 };
 
 }  // namespace tenon::verifier

@@ -44,7 +44,7 @@ std::uint64_t derive(std::uint64_t seed, std::initializer_list<std::uint64_t> pa
 
 double log2_sum(double a, double b) {
   const double high = std::max(a, b), low = std::min(a, b);
-  return high + std::log2(1 + std::exp2(low - high));
+  return std::isinf(low) ? high : high + std::log2(1 + std::exp2(low - high));
 }
 
 Element first_difference(const std::vector<FieldValues>& a, const std::vector<FieldValues>& b) {
@@ -212,8 +212,8 @@ class RandomTest {
     const Structure& s = setting.structure;
     double per_pair = 0;  // log2 of a false accept in one trial over each prime
     for (std::uint32_t p : primes_)
-      per_pair += std::min(0.0, s.log2_degree + s.log2_draws + std::log2(kRestarts) -
-                                    std::log2(static_cast<double>(p)));
+      per_pair += std::min(0.0, log2_sum(s.log2_degree + s.log2_draws, s.log2_coincidence) +
+                                    std::log2(kRestarts) - std::log2(static_cast<double>(p)));
     int wanted = std::max(1, options_.trials);
     auto bound = [&] { return log2_sum(wanted * per_pair, s.log2_collision); };
     while (wanted < kMaxTrials && !(bound() < options_.bound_log2)) ++wanted;
@@ -299,6 +299,9 @@ class RandomTest {
            {"degree", std::exp2(s.structure.log2_degree)},
            {"roots", s.structure.roots},
            {"log2_draws", s.structure.log2_draws + std::log2(kRestarts)},
+           {"log2_coincidence", std::isinf(s.structure.log2_coincidence)
+                                    ? nlohmann::json()
+                                    : nlohmann::json(s.structure.log2_coincidence)},
            {"log2_collision", s.structure.log2_collision},
            {"bound_log2", s.problem.empty() ? nlohmann::json(s.bound_log2) : nlohmann::json()}});
     }

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <random>
 
+#include "ir/roots.h"
 #include "verifier/units.h"
 #include "verifier/values_json.h"
 
@@ -36,8 +38,10 @@ Element first_difference(const std::vector<RealValues>& expected,
 
 }  // namespace
 
-RealInputs random_reals(const ir::Signature& signature, const ir::Extents& extents,
+RealInputs random_reals(const ir::Program& program, const ir::Extents& extents,
                         std::uint64_t seed) {
+  const ir::Signature& signature = program.signature;
+  const std::vector<bool> under_root = ir::inputs_under_roots(program);
   std::mt19937_64 random(seed);
   std::normal_distribution<double> normal;
   std::uniform_real_distribution<double> positive(0.5, 2.0);
@@ -45,7 +49,8 @@ RealInputs random_reals(const ir::Signature& signature, const ir::Extents& exten
   for (const ir::ProgramInput& in : signature.inputs) {
     RealValues v{in.axes, input_extents(in, extents), {}};
     v.data.resize(static_cast<std::size_t>(ir::element_count(in.axes, extents)));
-    for (double& x : v.data) x = normal(random);
+    const bool magnitude = under_root[out.values.size()];
+    for (double& x : v.data) x = magnitude ? std::fabs(normal(random)) : normal(random);
     out.values.push_back(std::move(v));
   }
   for (const auto& [name, value] : signature.attributes) out.attributes[name] = positive(random);
@@ -70,7 +75,7 @@ Agreement compare_at_random(const ir::Program& program, const ir::MuGraph& graph
   const int attempts = 4 * points;
   std::mt19937_64 random(seed);
   for (int i = 0; i < attempts && out.compared < points; ++i) {
-    RealInputs inputs = random_reals(program.signature, dims.extents, random());
+    RealInputs inputs = random_reals(program, dims.extents, random());
     Replay r = replay(program, graph, dims, inputs);
     if (!r.comparable) continue;
     ++out.compared;

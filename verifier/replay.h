@@ -32,10 +32,10 @@ struct Replay {
   std::vector<RealValues> program, graph;
 };
 
-// Standard normal inputs, attributes uniform on [1/2, 2] (far from 0, so that an attribute
+// Standard normal inputs (their magnitudes, where the program takes roots of them), attributes
+// uniform on [1/2, 2] (far from 0, so that an attribute
 // that is missing shows).
-RealInputs random_reals(const ir::Signature& signature, const ir::Extents& extents,
-                        std::uint64_t seed);
+RealInputs random_reals(const ir::Program& program, const ir::Extents& extents, std::uint64_t seed);
 
 Replay replay(const ir::Program& program, const ir::MuGraph& graph, const ScaledDims& dims,
               const RealInputs& inputs);

@@ -1,8 +1,12 @@
 #include "verifier/structure.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
+#include <map>
 
 #include "verifier/formal_domain.h"
 
@@ -75,8 +79,54 @@ Draws count_draws(const std::vector<RootClass>& classes, const UnitSet& targets,
   return draws;
 }
 
+double log2_sum(double a, double b) {
+  const double high = std::max(a, b), low = std::min(a, b);
+  return std::isinf(low) ? high : high + std::log2(1 + std::exp2(low - high));
+}
+
+double log2_factor(const UnitSet& redrawn, const Draws& draws) {
+  double sum = 0;
+  for (std::size_t u = 0; u < draws.log2_factor.size(); ++u)
+    if (redrawn.test(u)) sum += draws.log2_factor[u];
+  return sum;
+}
+
+// log2 of degree × draws of the difference of two arguments, which says how likely they coincide.
+class Coincidences {
+ public:
+  Coincidences(const std::vector<FunctionClass>& functions, const UnitSet& targets,
+               const Draws& draws)
+      : functions_(functions), targets_(targets), draws_(draws) {}
+
+  double log2_of(const FunctionSet& set) {
+    double sum = -std::numeric_limits<double>::infinity();
+    for (std::size_t i = 0; i < functions_.size(); ++i)
+      for (std::size_t j = 0; set.test(i) && j < i; ++j)
+        if (set.test(j) && functions_[i].op == functions_[j].op) sum = log2_sum(sum, pair(i, j));
+    return sum;
+  }
+
+ private:
+  double pair(std::size_t i, std::size_t j) {
+    auto [it, fresh] = known_.try_emplace({i, j}, 0.0);
+    if (!fresh) return it->second;
+    const FunctionClass &a = functions_[i], &b = functions_[j];
+    const double half_degree =
+        a.den_id == b.den_id ? std::max(a.num, b.num) : std::max(a.num + b.den, b.num + a.den);
+    return it->second = std::popcount(a.roots | b.roots) +
+                        std::log2(std::max(1.0, half_degree / 2)) +
+                        log2_factor((a.units | b.units) & targets_, draws_);
+  }
+
+  const std::vector<FunctionClass>& functions_;
+  const UnitSet& targets_;
+  const Draws& draws_;
+  std::map<std::pair<std::size_t, std::size_t>, double> known_;
+};
+
 void bound_elements(const std::vector<Formal>& program, const std::vector<Formal>& graph,
-                    const UnitSet& targets, const Draws& draws, Structure& out) {
+                    const UnitSet& targets, const Draws& draws, Coincidences& coincidences,
+                    Structure& out) {
   double worst = -1;
   for (std::size_t o = 0; o < program.size(); ++o) {
     for (std::size_t e = 0; e < program[o].data.size(); ++e) {
@@ -85,12 +135,12 @@ void bound_elements(const std::vector<Formal>& program, const std::vector<Formal
           f.den_id == h.den_id ? std::max(f.num, h.num) : std::max(f.num + h.den, h.num + f.den);
       const int roots = std::popcount(f.roots | h.roots);
       const double log2_degree = roots + std::log2(std::max(1.0, half_degree / 2));
-      double log2_draws = 0;
-      const UnitSet redrawn = (f.units | h.units) & targets;
-      for (std::size_t u = 0; u < draws.log2_factor.size(); ++u)
-        if (redrawn.test(u)) log2_draws += draws.log2_factor[u];
-      if (log2_degree + log2_draws <= worst) continue;
-      worst = log2_degree + log2_draws;
+      const double log2_draws = log2_factor((f.units | h.units) & targets, draws);
+      const double log2_coincidence = coincidences.log2_of(f.functions | h.functions);
+      const double all = log2_sum(log2_degree + log2_draws, log2_coincidence);
+      if (all <= worst) continue;
+      worst = all;
+      out.log2_coincidence = log2_coincidence;
       out.log2_degree = log2_degree;
       out.log2_draws = log2_draws;
       out.roots = roots;
@@ -114,12 +164,20 @@ Structure analyse(const ir::Program& program, const ir::MuGraph& graph, const Sc
   const UnitSet targets = choose_targets(out.classes, units);
   const Draws draws = count_draws(out.classes, targets, units.count());
   out.draw_limit = draws.limit;
-  bound_elements(expected, actual, targets, draws, out);
+  Coincidences coincidences(domain.functions(), targets, draws);
+  bound_elements(expected, actual, targets, draws, coincidences, out);
 
   const auto calls = static_cast<double>(out.program_calls.size() + out.graph_calls.size());
   const double prime = static_cast<double>(std::min(prime_a, prime_b));
-  out.log2_collision = std::log2((calls + 1) * static_cast<double>(out.classes.size() + 1)) +
-                       4 * std::log2(2 * domain.largest_radicand_degree() / prime);
+  const double functions = static_cast<double>(domain.functions().size());
+  double degree = domain.largest_radicand_degree();
+  for (const FunctionClass& f : domain.functions())
+    degree = std::max(degree, std::exp2(std::popcount(f.roots)) * (f.num + f.den));
+  out.log2_collision =
+      std::log2((calls + 1) * static_cast<double>(out.classes.size() + 1) + functions * functions) +
+      4 * std::log2(2 * degree / prime);
+  if (domain.too_many_functions())
+    out.problem = fmt::format("more than {} distinct values of functions", kMaxFunctionClasses);
   if (domain.too_many_roots()) out.problem = "more than 64 distinct square roots";
   for (const RootClass& c : out.classes)
     if (c.target < 0) out.problem = "a square root of a constant that is no square in the field";

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -28,13 +29,16 @@ struct Structure {
   // Over all output elements, the largest log2 of degree × draws and what it is made of.
   double log2_degree = 0;
   double log2_draws = 0;
+  // … and of the chance, times the prime, that two different arguments of one function that it
+  // depends on coincide; -infinity without functions.
+  double log2_coincidence = -std::numeric_limits<double>::infinity();
   int roots = 0;              // square roots that element depends on
   double log2_collision = 0;  // of the chance that two distinct radicands were taken for one
   std::string problem;        // why there is no bound; empty when there is one
 };
 
-// Evaluates both over formal rational functions. Throws ir::Unsupported for operators that
-// are not algebraic, ir::Undefined when a constant divisor is zero.
+// Evaluates both over formal rational functions, values of uninterpreted functions being further
+// variables. Throws ir::Undefined when a constant divisor is zero.
 Structure analyse(const ir::Program& program, const ir::MuGraph& graph, const ScaledDims& dims,
                   const UnitMap& units, std::uint64_t seed, std::uint32_t prime_a,
                   std::uint32_t prime_b);

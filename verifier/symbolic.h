@@ -76,6 +76,11 @@ class Symbolic {
     Fraction radicand;
     bool in_graph;  // the µGraph takes it, the program does not
   };
+  struct Function {  // the value of an uninterpreted function
+    ir::OpKind op;
+    z3::expr symbol;
+    Fraction argument;
+  };
   struct Term {  // coefficient and factors that do not vary with the summed index, and the rest
     z3::expr kept, summed;
   };
@@ -87,6 +92,7 @@ class Symbolic {
   Fraction constant(const ir::Constant& c);
   Fraction unary(ir::OpKind op, const Fraction& a);
   Fraction root(const Fraction& radicand);
+  Fraction function(ir::OpKind op, const Fraction& argument);
   Fraction divide(const Fraction& a, const Fraction& b);
   void collect(const z3::expr& e, std::map<unsigned, z3::expr>& constants);
   DimMask dims_of(const z3::expr& e);
@@ -106,6 +112,7 @@ class Symbolic {
   std::map<std::tuple<unsigned, ir::DimId, Range>, std::size_t> sum_index_;
   std::map<std::pair<std::size_t, int>, z3::expr> parts_;
   std::vector<Root> roots_;
+  std::vector<Function> functions_;
   std::set<unsigned> tiles_;   // symbols of sums over a tile
   std::set<unsigned> opaque_;  // symbols that hide one: roots and sums of what holds one
   int next_ = 0;

@@ -94,6 +94,7 @@ UnitSet undefined_units(const std::vector<bool>& squares, const std::vector<int>
   return out;
 }
 
+constexpr std::uint64_t kFunctionStream = 0x66756e6374696f6eull;  // apart from the inputs'
 constexpr int kEveryLevel = std::numeric_limits<int>::max();
 
 // Draws the units in `units`; false once one of them has been drawn too often.
@@ -119,7 +120,8 @@ class TrialRunner {
         structure_(structure),
         prime_(prime),
         graph_has_its_own_(has_its_own(structure)),
-        inputs_(program.signature, dims, units, prime, seed) {}
+        inputs_(program.signature, dims, units, prime, seed),
+        function_key_(std::mt19937_64(seed ^ kFunctionStream)()) {}
 
   Trial trial() {
     for (int restart = 0; restart < kRestarts; ++restart) {
@@ -137,8 +139,8 @@ class TrialRunner {
       std::vector<int> drawn(static_cast<std::size_t>(units_.count()), 1);
       for (;;) {
         bool hopeless = false;
-        TrialDomain program_domain(prime_, inputs_.attributes());
-        TrialDomain graph_domain(prime_, inputs_.attributes());
+        TrialDomain program_domain(prime_, inputs_.attributes(), function_key_);
+        TrialDomain graph_domain(prime_, inputs_.attributes(), function_key_);
         roots_only(program_domain, structure_.program_calls.size(), program_);
         if (graph_has_its_own_) roots_only(graph_domain, structure_.graph_calls.size(), graph_);
         const auto& classes = structure_.classes;
@@ -165,13 +167,13 @@ class TrialRunner {
     std::vector<int> drawn(static_cast<std::size_t>(units_.count()), 1);
     for (;;) {
       bool hopeless = false;
-      TrialDomain domain(prime_, inputs_.attributes());
+      TrialDomain domain(prime_, inputs_.attributes(), function_key_);
       out.program = ir::evaluate(program_, dims_.extents, domain, inputs_.values());
       UnitSet again = undefined_units(domain.squares(), structure_.program_calls,
                                       structure_.classes, kEveryLevel, hopeless);
       bool zero = domain.divided_by_zero();
       if (again.none() && !hopeless && !zero) {
-        TrialDomain graph_domain(prime_, inputs_.attributes());
+        TrialDomain graph_domain(prime_, inputs_.attributes(), function_key_);
         out.graph =
             ir::evaluate(graph_, dims_.extents, dims_.partition, graph_domain, inputs_.values());
         again = undefined_units(graph_domain.squares(), structure_.graph_calls, structure_.classes,
@@ -231,6 +233,7 @@ class TrialRunner {
   std::uint32_t prime_;
   bool graph_has_its_own_;
   FieldInputs inputs_;
+  std::uint64_t function_key_;  // one random function of each name for all of a trial
 };
 
 // Rank over GF(2) of rows given as bit masks (there are at most 64 classes).

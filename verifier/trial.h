@@ -22,8 +22,9 @@ struct LastRootSeen {};
 class TrialDomain {
  public:
   using Scalar = std::uint32_t;
-  TrialDomain(std::uint32_t prime, std::map<std::string, std::uint32_t> attributes)
-      : field_(prime, std::move(attributes)) {}
+  TrialDomain(std::uint32_t prime, std::map<std::string, std::uint32_t> attributes,
+              std::uint64_t function_key)
+      : field_(prime, std::move(attributes), function_key) {}
 
   Scalar constant(const ir::Constant& c, const ir::Extents& extents);
   Scalar apply(ir::OpKind op, Scalar a);

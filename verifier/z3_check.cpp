@@ -8,6 +8,7 @@
 #include <random>
 
 #include "ir/error.h"
+#include "ir/roots.h"
 #include "verifier/replay.h"
 #include "verifier/units.h"
 #include "verifier/values_json.h"
@@ -110,11 +111,14 @@ class Z3Check {
       variables_.push_back(symbol);
     }
     std::vector<Terms> inputs;
+    const RealInputs point = random_reals(program_, dims_.extents, 1);
     for (const ir::ProgramInput& in : s.inputs) {
       Terms v{in.axes, input_extents(in, dims_.extents), {}};
       const std::int64_t count = ir::element_count(in.axes, dims_.extents);
       for (std::int64_t e = 0; e < count; ++e) {
-        v.data.push_back(domain_.variable(fmt::format("{}!{}", in.name, e)));
+        v.data.push_back(
+            domain_.variable(fmt::format("{}!{}", in.name, e),
+                             point.values[inputs.size()].data[static_cast<std::size_t>(e)]));
         variables_.push_back(state_.term(v.data.back()));
       }
       inputs.push_back(std::move(v));
@@ -135,7 +139,7 @@ class Z3Check {
 
   void refute_unwritten(Evidence& evidence) {
     decided_by_ = "evaluation";
-    if (confirm(random_reals(program_.signature, dims_.extents, 1), evidence)) return;
+    if (confirm(random_reals(program_, dims_.extents, 1), evidence)) return;
     evidence.verdict = Verdict::kUnknown;
     evidence.reason = "an element of an output is never written, yet float64 agrees";
   }
@@ -201,12 +205,14 @@ class Z3Check {
       inputs.attributes[name] = number / 4.0;
       equal.push_back(variables_[v++] == state_.context.real_val(number, 4));
     }
+    const std::vector<bool> under_root = ir::inputs_under_roots(program_);
     for (const ir::ProgramInput& in : program_.signature.inputs) {
       RealValues value{in.axes, input_extents(in, dims_.extents), {}};
       const std::int64_t count = ir::element_count(in.axes, dims_.extents);
+      const bool positive = under_root[inputs.values.size()];
       for (std::int64_t e = 0; e < count; ++e) {
         const int magnitude = 1 + static_cast<int>(random() % 5);
-        const int number = random() % 2 ? magnitude : -magnitude;
+        const int number = random() % 2 || positive ? magnitude : -magnitude;
         value.data.push_back(number);
         equal.push_back(variables_[v++] == state_.context.real_val(number));
       }

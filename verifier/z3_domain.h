@@ -24,7 +24,10 @@ class Z3Limit : public std::runtime_error {
 
 // Square roots and quotients become atoms, one per distinct argument (in Z3's sum-of-monomials
 // normal form): √a is s with s ≥ 0 and s² = a, 1/√a is r with r > 0 and r²·a = 1, 1/d is q
-// with q·d = 1. Casts are the identity.
+// with q·d = 1. A function's value is an atom of its operator and argument: equal arguments, equal
+// values, and its range, are all that is known of it; silu(a) is a·sigmoid(a). Casts are the
+// identity. Every term also has a float64 value at one random point, at which arguments that
+// may be equal are recognized.
 class Z3Domain {
  public:
   struct Scalar {
@@ -32,7 +35,8 @@ class Z3Domain {
   };
   explicit Z3Domain(Z3State& state) : state_(state) {}
 
-  Scalar variable(const std::string& name);
+  // `near`: its value at the random point.
+  Scalar variable(const std::string& name, double near);
   Scalar constant(const ir::Constant& c, const ir::Extents& extents);
   Scalar apply(ir::OpKind op, Scalar a);
   Scalar apply(ir::OpKind op, Scalar a, Scalar b);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace tenon::verifier {
@@ -64,8 +65,9 @@ Z3State::Z3State(const Z3Options& options)
     : deadline(std::chrono::steady_clock::now() + std::chrono::milliseconds(options.timeout_ms)),
       memory_mb(options.memory_mb) {}
 
-Z3Domain::Scalar Z3State::keep(z3::expr e) {
+Z3Domain::Scalar Z3State::keep(z3::expr e, double value) {
   terms.push_back(std::move(e));
+  at_point.push_back(value);
   return {static_cast<std::int32_t>(terms.size()) - 1};
 }
 
@@ -94,6 +96,31 @@ z3::expr Z3State::atom(AtomKind kind, const z3::expr& argument) {
   z3::expr symbol = context.real_const(fmt::format("{}!{}", prefix, atoms.size()).c_str());
   index_[key] = atoms.size();
   atoms.push_back({kind, argument, symbol, in_graph});
+  return symbol;
+}
+
+// Equal arguments have nearly the same value at the random point, if they have one there.
+bool Z3State::may_coincide(const Z3Atom& a, const Z3Atom& b) {
+  return a.kind == AtomKind::kFunction && b.kind == AtomKind::kFunction && a.op == b.op &&
+         !(std::fabs(a.near - b.near) > 1e-8 * (1 + std::fabs(a.near)));
+}
+
+z3::expr Z3State::function(ir::OpKind op, const z3::expr& argument, double near) {
+  const auto key = std::make_pair(op, Z3_get_ast_id(context, argument));
+  auto it = functions_.find(key);
+  if (it != functions_.end()) return atoms[it->second].symbol;
+  z3::expr symbol =
+      context.real_const(fmt::format("{}!{}", ir::info(op).name, atoms.size()).c_str());
+  Z3Atom fresh{AtomKind::kFunction, argument, symbol, false, op, near};
+  for (std::size_t i = 0; i < atoms.size() && in_graph; ++i) {
+    if (!may_coincide(atoms[i], fresh)) continue;
+    const z3::expr differ = atoms[i].argument != argument;
+    if (!simplifies_to_false(assumptions_of(differ), differ)) continue;
+    functions_[key] = i;
+    return atoms[i].symbol;
+  }
+  functions_[key] = atoms.size();
+  atoms.push_back(fresh);
   return symbol;
 }
 
@@ -135,6 +162,7 @@ z3::solver Z3State::solver() {
 
 z3::expr Z3State::condition(const Z3Atom& a) {
   z3::expr zero = context.real_val(0);
+  if (a.kind == AtomKind::kFunction) return context.bool_val(true);
   if (a.kind == AtomKind::kSqrt) return a.argument >= zero;
   if (a.kind == AtomKind::kRsqrt) return a.argument > zero;
   return a.argument != zero;
@@ -142,6 +170,14 @@ z3::expr Z3State::condition(const Z3Atom& a) {
 
 z3::expr Z3State::definition(const Z3Atom& a) {
   z3::expr zero = context.real_val(0), one = context.real_val(1);
+  if (a.kind == AtomKind::kFunction) {
+    // All that is known of them besides that they are functions: their range.
+    if (a.op == ir::OpKind::kExp) return a.symbol > zero;
+    if (a.op == ir::OpKind::kSigmoid) return a.symbol > zero && a.symbol < one;
+    if (a.op == ir::OpKind::kTanh || a.op == ir::OpKind::kErf)
+      return a.symbol > -one && a.symbol < one;
+    return context.bool_val(true);
+  }
   if (a.kind == AtomKind::kSqrt) return a.symbol >= zero && a.symbol * a.symbol == a.argument;
   if (a.kind == AtomKind::kRsqrt) return a.symbol > zero && a.symbol * a.symbol * a.argument == one;
   return a.symbol * a.argument == one;
@@ -180,6 +216,12 @@ z3::expr_vector Z3State::assumptions(const std::vector<bool>& wanted) {
     else
       out.push_back(condition(atoms[i]) && definition(atoms[i]));
   }
+  // Equal arguments, equal values: said where it can matter.
+  for (std::size_t i = 0; i < atoms.size(); ++i)
+    for (std::size_t j = 0; j < i && wanted[i] && atoms[i].kind == AtomKind::kFunction; ++j)
+      if (wanted[j] && may_coincide(atoms[i], atoms[j]))
+        out.push_back(z3::implies(atoms[i].argument == atoms[j].argument,
+                                  atoms[i].symbol == atoms[j].symbol));
   // Atoms of one argument determine each other; said in a form that can be substituted.
   for (std::size_t i = 0; i < atoms.size(); ++i) {
     const Z3Atom& a = atoms[i];

@@ -48,13 +48,15 @@ class Z3Watchdog {
   std::thread thread_;
 };
 
-enum class AtomKind : std::uint8_t { kSqrt, kRsqrt, kReciprocal };
+enum class AtomKind : std::uint8_t { kSqrt, kRsqrt, kReciprocal, kFunction };
 
 struct Z3Atom {
   AtomKind kind;
   z3::expr argument;  // normal form
   z3::expr symbol;
-  bool obligation;  // made by the µGraph: that it is defined has to be shown
+  bool obligation;                     // made by the µGraph: that it is defined has to be shown
+  ir::OpKind op = ir::OpKind::kConst;  // of a function
+  double near = 0;                     // a function's argument at the random point
 };
 
 struct Z3State {
@@ -64,16 +66,27 @@ struct Z3State {
   std::chrono::steady_clock::time_point deadline;
   int memory_mb;
   std::vector<z3::expr> terms;
+  std::vector<double> at_point;  // the terms' values at one random point, in float64
   std::map<std::string, z3::expr> attributes;
+  // An attribute's value at the random point: any positive number, another for each.
+  double attribute_near(const std::string& name) const {
+    return 0.7 +
+           0.1 * static_cast<double>(std::distance(attributes.begin(), attributes.find(name)));
+  }
   std::vector<Z3Atom> atoms;
   bool in_graph = false;  // the µGraph is being evaluated, not the program
 
   z3::expr term(Z3Domain::Scalar s) const { return terms[static_cast<std::size_t>(s.id)]; }
-  Z3Domain::Scalar keep(z3::expr e);
+  double value(Z3Domain::Scalar s) const { return at_point[static_cast<std::size_t>(s.id)]; }
+  Z3Domain::Scalar keep(z3::expr e, double at_point);
   z3::params normal_form_params();
   z3::expr normal_form(const z3::expr& e);
   // The symbol of an atom of `argument` (a normal form), made if it is new.
   z3::expr atom(AtomKind kind, const z3::expr& argument);
+  // The symbol of function `op` at `argument` (a normal form), whose value at the random point is
+  // `near`. Where an argument known before is the same by normalization under the assumptions,
+  // though of another form, it is that one's symbol.
+  z3::expr function(ir::OpKind op, const z3::expr& argument, double near);
   // The atom whose symbol is `e`, or null.
   const Z3Atom* atom_of(const z3::expr& e) const;
   void check_limits() const;
@@ -99,9 +112,11 @@ struct Z3State {
 
  private:
   z3::expr_vector assumptions(const std::vector<bool>& wanted);
+  static bool may_coincide(const Z3Atom& a, const Z3Atom& b);
 
   std::map<std::pair<AtomKind, unsigned>, std::size_t>
       index_;  // by kind and AST id of the argument
+  std::map<std::pair<ir::OpKind, unsigned>, std::size_t> functions_;  // the same, by operator
 };
 
 bool exceeds_memory(int memory_mb);

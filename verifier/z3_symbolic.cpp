@@ -169,6 +169,25 @@ Fraction Symbolic::root(const Fraction& radicand) {
   return {s, one()};
 }
 
+// Functions of equal arguments are one symbol; of their values only the sign is known.
+Fraction Symbolic::function(OpKind op, const Fraction& argument) {
+  for (const Function& f : functions_) {
+    if (f.op != op) continue;
+    const z3::expr difference =
+        state_.normal_form(f.argument.num * argument.den - argument.num * f.argument.den);
+    if (z3::eq(difference, zero())) return {f.symbol, one()};
+    // Equal by the relations between the roots, perhaps.
+    if (state_.in_graph && state_.simplifies_to_false(assumptions(), difference != zero()))
+      return {f.symbol, one()};
+  }
+  z3::expr s =
+      symbol(std::string(ir::info(op).name), dims_of(argument.num) | dims_of(argument.den));
+  if (depends_on_tiles(argument)) opaque_.insert(id_of(s));
+  functions_.push_back({op, s, argument});
+  if (op == OpKind::kExp || op == OpKind::kSigmoid) positive_.push_back(s);
+  return {s, one()};
+}
+
 Fraction Symbolic::divide(const Fraction& a, const Fraction& b) {
   if (!b.num.is_numeral() || z3::eq(b.num, zero())) {
     if (state_.in_graph)
@@ -187,7 +206,12 @@ Fraction Symbolic::unary(OpKind op, const Fraction& a) {
       return root(a);
     case OpKind::kSqrt:
       return {one(), root(a).num};
+    case OpKind::kSilu: {
+      const z3::expr sigmoid = function(OpKind::kSigmoid, a).num;
+      return make(a.num * sigmoid, a.den);
+    }
     default:
+      if (ir::is_function(op)) return function(op, a);
       throw ir::Unsupported("operator " + std::string(ir::info(op).name) +
                             " in a proof for every extent");
   }

@@ -74,7 +74,7 @@ bool known(OpKind op) {
     case OpKind::kRsqrt:
       return true;
     default:
-      return false;
+      return ir::is_function(op);
   }
 }
 

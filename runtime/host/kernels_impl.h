@@ -7,6 +7,7 @@
 #include <immintrin.h>
 #endif
 
+#include "runtime/host/functions_impl.h"
 #include "runtime/host/kernels.h"
 
 namespace tenon::runtime::host {
@@ -30,9 +31,6 @@ struct BF16 {
 struct F16 {
   std::uint16_t bits;
 };
-
-inline float as_float(std::uint32_t bits) { return __builtin_bit_cast(float, bits); }
-inline std::uint32_t as_bits(float x) { return __builtin_bit_cast(std::uint32_t, x); }
 
 // Scalar conversions without branches, so that loops over them vectorize.
 inline float to_float(float x) { return x; }
@@ -153,6 +151,29 @@ bool unary(OpKind op, float* to, const float* a, std::int64_t n) {
       return true;
     case OpKind::kRsqrt:
       map(to, a, n, [](float x) { return 1.0f / __builtin_sqrtf(x); });
+      return true;
+    case OpKind::kExp:
+      map(to, a, n, [](float x) { return exp_of(x, 0); });
+      return true;
+    case OpKind::kTanh:
+      map(to, a, n, tanh_of);
+      return true;
+    case OpKind::kErf:
+      map(to, a, n, erf_of);
+      return true;
+    case OpKind::kSigmoid:
+      map(to, a, n, [](float x) { return 1.0f / (1.0f + exp_of(-x, 0)); });
+      return true;
+    case OpKind::kSilu:
+      map(to, a, n, [](float x) { return x / (1.0f + exp_of(-x, 0)); });
+      return true;
+    case OpKind::kGelu:
+      map(to, a, n, gelu_of);
+      return true;
+    case OpKind::kGeluTanh:
+      map(to, a, n, [](float x) {
+        return x / (1.0f + exp_of(-1.59576912f * (x + 0.044715f * x * x * x), 0));
+      });
       return true;
     default:
       return false;

@@ -1,6 +1,7 @@
 // Every instruction set's inner loops against scalar arithmetic written here.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstring>
@@ -132,6 +133,70 @@ TEST(HostKernels, PointwiseWithScalarsOnEitherSide) {
     EXPECT_FALSE(k->unary(ir::OpKind::kSum, out.data(), a.data(), 100));
     EXPECT_NEAR(k->sum(a.data(), 100), 5000, 1e-2);  // Σ (i + 1/2), i < 100
   }
+}
+
+// Functions against float64: a few units in the last place wherever the result is a normal number,
+// NaN for NaN, their limits at infinity.
+TEST(HostKernels, FunctionsOverAllOfFp32) {
+  struct Case {
+    ir::OpKind op;
+    double (*exact)(double);
+    double ulps;
+  };
+  const Case cases[] = {
+      {ir::OpKind::kExp, [](double x) { return std::exp(x); }, 4},
+      {ir::OpKind::kTanh, [](double x) { return std::tanh(x); }, 4},
+      {ir::OpKind::kErf, [](double x) { return std::erf(x); }, 4},
+      {ir::OpKind::kSigmoid, [](double x) { return 1 / (1 + std::exp(-x)); }, 6},
+      {ir::OpKind::kSilu, [](double x) { return x / (1 + std::exp(-x)); }, 6},
+      {ir::OpKind::kGelu, [](double x) { return x * 0.5 * std::erfc(-x * M_SQRT1_2); }, 12},
+      {ir::OpKind::kGeluTanh,
+       [](double x) {
+         return x / (1 + std::exp(-2 * std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+       },
+       0},
+  };
+  std::vector<float> in;
+  for (int i = -30000; i <= 30000; ++i) in.push_back(static_cast<float>(i) * 1.00013e-3f);
+  for (float x = 1e-38f; x < 3e38f; x *= 1.37f) {
+    in.push_back(x);
+    in.push_back(-x);
+  }
+  for (float x : {0.0f, -0.0f, 87.9f, 88.6f, 88.8f, -87.2f, -95.0f, -103.9f, -104.5f})
+    in.push_back(x);
+  for (const Kernels* k : sets())
+    for (const Case& c : cases) {
+      std::vector<float> out(in.size());
+      for (std::size_t i = 0; i < in.size(); i += 256)
+        ASSERT_TRUE(k->unary(c.op, out.data() + i, in.data() + i,
+                             static_cast<std::int64_t>(std::min<std::size_t>(256, in.size() - i))));
+      for (std::size_t i = 0; i < in.size(); ++i) {
+        const double want = c.exact(in[i]);
+        if (static_cast<float>(want) == static_cast<float>(INFINITY)) {
+          EXPECT_TRUE(std::isinf(out[i])) << in[i];
+          continue;
+        }
+        // exp(−2u) multiplies the rounding of u, which is as large as x³/14.
+        const double ulps = c.op == ir::OpKind::kGeluTanh
+                                ? 8 + 0.3 * std::pow(std::min(std::fabs(in[i]), 14.f), 3)
+                                : c.ulps;
+        const double size = std::max(std::fabs(want), 1.2e-38);
+        // 1/(1 + exp(−x)) is 0 where exp(−x) overflows: its value is subnormal there.
+        const bool quotient = c.op == ir::OpKind::kSigmoid || c.op == ir::OpKind::kSilu ||
+                              c.op == ir::OpKind::kGeluTanh;
+        const double floor = quotient ? 1.2e-38 * std::max(1.0f, std::fabs(in[i])) : 3e-45;
+        ASSERT_LE(std::fabs(out[i] - want), ulps * 0x1p-24 * size + floor)
+            << k->name << " " << ir::info(c.op).name << " " << in[i] << " -> " << out[i];
+      }
+      const float nan = std::numeric_limits<float>::quiet_NaN(),
+                  inf = std::numeric_limits<float>::infinity();
+      float ends[3] = {nan, inf, -inf}, got[3];
+      ASSERT_TRUE(k->unary(c.op, got, ends, 3));
+      EXPECT_TRUE(std::isnan(got[0])) << ir::info(c.op).name;
+      EXPECT_EQ(got[1], static_cast<float>(c.exact(inf))) << ir::info(c.op).name;
+      const auto low = static_cast<float>(c.exact(-inf));
+      EXPECT_TRUE(std::isnan(low) ? std::isnan(got[2]) : got[2] == low) << ir::info(c.op).name;
+    }
 }
 
 // Every height of register block, ragged depth and columns, every storage, transposed weights.

@@ -38,7 +38,7 @@ TEST(Domains, RoundedIsNearDouble) {
   for (const std::string& path : testing::right_fixtures()) {
     const ir::MuGraph graph = ir::parse_mugraph(testing::read_text(path));
     const ScaledDims dims = dims_of(graph);
-    const RealInputs reals = random_reals(graph.signature, dims.extents, 3);
+    const RealInputs reals = random_reals(testing::program_of(graph), dims.extents, 3);
     ir::DoubleDomain exact(reals.attributes);
     const auto y64 = ir::evaluate(graph, dims.extents, dims.partition, exact, reals.values);
     auto rounded = [&](ir::DType dtype) {
