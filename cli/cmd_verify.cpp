@@ -11,7 +11,7 @@ namespace tenon::cli {
 namespace {
 
 struct Arguments {
-  std::string program, file, seed, timeout = "10s", dump_query;
+  std::string program, file, seed, timeout = "10s", save_query;
   bool json = false;
 };
 
@@ -37,7 +37,7 @@ int verify(const Arguments& a) {
       parse_integer("--seed", a.seed, 0, std::numeric_limits<std::int64_t>::max()));
   verifier::Z3Options z3_options;
   z3_options.timeout_ms = static_cast<int>(parse_duration("--timeout", a.timeout) * 1000);
-  z3_options.dump_file = a.dump_query;
+  z3_options.dump_file = a.save_query;
   verifier::Evidence random = verifier::random_test(program, graph, random_options);
   verifier::Evidence z3 = verifier::z3_check(program, graph, z3_options);
   verifier::Z3Options unbounded = z3_options;
@@ -73,7 +73,7 @@ void add_verify(CLI::App& app, Command& run) {
   command->add_option("mugraph", arguments->file, "A µGraph in the text form")->required();
   command->add_option("--seed", arguments->seed, "Seed of the random test")->capture_default_str();
   command->add_option("--timeout", arguments->timeout, "Time for the proof")->capture_default_str();
-  command->add_option("--dump-query", arguments->dump_query,
+  command->add_option("--save-query", arguments->save_query,
                       "Save the query of the proof there (SMT-LIB 2)");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->footer("Exit code 0 when the random test passes and the proof holds, 1 otherwise.");
