@@ -10,21 +10,21 @@ namespace tenon::search {
 namespace {
 
 constexpr Tile kTiles[] = {Tile::kWhole, Tile::kStep, Tile::kDone};
-constexpr std::size_t kTileCount = 3;
-
-std::size_t slot(ClassId c, Tile t) {
-  return static_cast<std::size_t>(c) * kTileCount + static_cast<std::size_t>(t);
-}
-
-std::size_t slot(const Load& value) { return slot(value.cls, value.tile); }
-
 }  // namespace
 
 std::vector<Frame> frames(const Space& space, const RuleSet& rules) {
   std::set<DimSet> grids;
+  std::set<DimSet> shapes;
+  // All outputs from one grid, each block storing the shares that are its own: columns of several
+  // products lie side by side.
+  DimSet together = 0;
   for (ClassId c : space.classes()) {
     if (!space.is_goal(c)) continue;
-    DimSet all = space.at(c).dims;
+    shapes.insert(space.at(c).dims);
+    if (space.is_output(c)) together |= space.at(c).dims;
+  }
+  shapes.insert(together);
+  for (DimSet all : shapes) {
     // A dim that nothing reduces is always shared out: see the grid rule.
     DimSet must = rules.on(RuleId::kGrid) ? all & ~space.reduced_dims() : 0;
     DimSet may = all & ~must;
@@ -114,7 +114,8 @@ void BlockReach::find_edges() {
           std::optional<Step> s = step(space_, frame_, o, ta, tb);
           if (!s) continue;
           std::size_t a = slot(o.a, ta);
-          edges_.push_back({a, o.b == kNoClass ? a : slot(o.b, tb), slot(way.result, s->tile)});
+          BlockOp op{o, -1, -1, s->accumulate, way.result, s->tile};
+          edges_.push_back({a, o.b == kNoClass ? a : slot(o.b, tb), slot(way.result, s->tile), op});
           derivable_[edges_.back().result] = true;
           changed = true;
         }

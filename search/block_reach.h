@@ -12,8 +12,23 @@ namespace tenon::search {
 // reduced dim, split over blocks or not.
 std::vector<Frame> frames(const Space& space, const RuleSet& rules);
 
+// One number for a class with a tile.
+inline constexpr std::size_t kTileCount = 3;
+inline std::size_t slot(ClassId c, Tile t) {
+  return static_cast<std::size_t>(c) * kTileCount + static_cast<std::size_t>(t);
+}
+inline std::size_t slot(const Load& value) { return slot(value.cls, value.tile); }
+inline Load slot_value(std::size_t s) {
+  return {static_cast<ClassId>(s / kTileCount), static_cast<Tile>(s % kTileCount)};
+}
+
 class BlockReach {
  public:
+  // An operator between class × tile slots that leads on to something storable.
+  struct Edge {
+    std::size_t a, b, result;  // slots; b == a for one operand
+    BlockOp op;                // its values are not filled in
+  };
   BlockReach(const Space& space, const Frame& frame, const RuleSet& rules);
 
   // All that a kernel may load, literals (last) included.
@@ -26,12 +41,10 @@ class BlockReach {
   bool compatible(const Load& a, const Load& b) const;
   // Is there an operator on it whose other operand this kernel may compute?
   bool has_late_use(const Load& value) const;
+  const std::vector<Edge>& edges() const { return edges_; }
+  std::size_t slots() const { return distance_.size(); }
 
  private:
-  // An operator between class × tile slots that leads on to something storable.
-  struct Edge {
-    std::size_t a, b, result;  // b == a for one operand
-  };
   void list_loads();
   void find_edges();
   void find_distances();

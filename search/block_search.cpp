@@ -14,6 +14,38 @@ void BlockResult::operator+=(BlockResult other) {
   cut_by_reads = cut_by_reads || other.cut_by_reads;
 }
 
+bool may_store(const Space& space, const Frame& frame, const std::vector<ClassId>& stores) {
+  DimSet along = 0;
+  int intermediates = 0;
+  DimSet shape = 0;
+  for (std::size_t i = 0; i < stores.size(); ++i) {
+    // A tensor is written once, even where its value exists with two maps.
+    if (i > 0 && stores[i] == stores[i - 1]) return false;
+    const Expression& e = space.at(stores[i]);
+    along |= e.dims;
+    if (space.is_output(stores[i])) continue;
+    if (intermediates++ > 0 && e.dims != shape) return false;  // stored together: of one shape
+    shape = e.dims;
+  }
+  if (intermediates > kMaxIntermediates) return false;
+  // Beside all outputs of the program no intermediate is wanted.
+  std::size_t outputs = stores.size() - static_cast<std::size_t>(intermediates);
+  if (intermediates > 0 && outputs == space.outputs().size()) return false;
+  return !(frame.grid_dims() & ~along);
+}
+
+void finish_kernel(const Space& space, const RuleSet& rules, KernelForm form, BlockResult& out) {
+  if (rules.on(RuleId::kGrid) && could_widen(space, form)) {
+    out.pruned.add(RuleId::kGrid);
+    return;
+  }
+  if (rules.on(RuleId::kLoop) && could_loop(space, form)) {
+    out.pruned.add(RuleId::kLoop);
+    return;
+  }
+  out.forms.push_back(std::move(form));
+}
+
 BlockSearch::BlockSearch(Space& space, const Frame& frame, const RuleSet& rules,
                          const std::function<bool()>& stop)
     : space_(space), frame_(frame), rules_(rules), stop_(stop), reach_(space, frame_, rules) {
@@ -257,33 +289,12 @@ struct BlockSearch::Walk {
   }
 
   void emit_storing(std::vector<int> stores) {
-    DimSet along = 0;
-    int intermediates = 0;
-    DimSet shape = 0;
-    for (int v : stores) {
-      const Expression& e = s.space_.at(value(v).cls);
-      along |= e.dims;
-      if (s.space_.is_output(value(v).cls)) continue;
-      if (intermediates++ > 0 && e.dims != shape) return;  // stored together: of one shape
-      shape = e.dims;
-    }
-    if (intermediates > kMaxIntermediates) return;
-    // Beside all outputs of the program no intermediate is wanted.
-    std::size_t outputs = stores.size() - static_cast<std::size_t>(intermediates);
-    if (intermediates > 0 && outputs == s.space_.outputs().size()) return;
-    if (s.frame_.grid_dims() & ~along) return;
     std::sort(stores.begin(), stores.end(),
               [&](int x, int y) { return value(x).cls < value(y).cls; });
-    KernelForm form = make_form(stores);
-    if (s.rules_.on(RuleId::kGrid) && could_widen(s.space_, form)) {
-      out.pruned.add(RuleId::kGrid);
-      return;
-    }
-    if (s.rules_.on(RuleId::kLoop) && could_loop(s.space_, form)) {
-      out.pruned.add(RuleId::kLoop);
-      return;
-    }
-    out.forms.push_back(std::move(form));
+    std::vector<ClassId> classes;
+    for (int v : stores) classes.push_back(value(v).cls);
+    if (may_store(s.space_, s.frame_, classes))
+      finish_kernel(s.space_, s.rules_, make_form(stores), out);
   }
 
   // Copies the kernel with only the loads that it uses.

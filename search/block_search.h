@@ -25,6 +25,12 @@ struct BlockResult {
   void operator+=(BlockResult other);
 };
 
+// What every finished kernel must satisfy, and the rules that look at whole kernels: appends the
+// form to `out` or counts why not. Its stores are sorted by class.
+void finish_kernel(const Space& space, const RuleSet& rules, KernelForm form, BlockResult& out);
+// May one kernel store these classes (each named once)? Grid dims must all be theirs.
+bool may_store(const Space& space, const Frame& frame, const std::vector<ClassId>& stores);
+
 // All kernels cut like one frame. Const calls are safe from several threads.
 class BlockSearch {
  public:

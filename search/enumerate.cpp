@@ -6,15 +6,18 @@
 
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <map>
 #include <memory>
 #include <set>
 
 #include "ir/error.h"
 #include "ir/evaluate.h"
-#include "search/block_search.h"
+#include "search/goal_search.h"
+#include "search/kernel_cost.h"
 #include "search/kernel_search.h"
 #include "search/rewrite.h"
+#include "search/symmetry.h"
 
 namespace tenon::search {
 
@@ -28,6 +31,9 @@ constexpr std::size_t kGraphsAfterStop = 512;
 
 // Rounds of deepening: a third of the operators, two thirds, all.
 constexpr int kDepths = 3;
+
+// One part of the search for kernels.
+using Task = std::function<BlockResult(const BlockBounds&)>;
 
 class Enumeration {
  public:
@@ -53,9 +59,14 @@ class Enumeration {
     pruned_.add(RuleId::kCut, space.cut_intermediates());
 
     std::vector<KernelForm> forms = find_kernels(space);
+    fprintf(stderr,"kernels %zu at %f\n",forms.size(),seconds());
     merge_thread_graphs(space, forms);
+    fprintf(stderr,"thread %zu at %f\n",forms.size(),seconds());
     std::vector<Choice> choice = choices(space, std::move(forms), library_forms(space, program_));
+    if (rules_.on(RuleId::kCost)) choice = drop_dear_kernels(space, std::move(choice), pruned_);
+    fprintf(stderr,"choices %zu at %f\n",choice.size(),seconds());
     std::vector<std::vector<int>> graphs = find_kernel_graphs(space, choice);
+    fprintf(stderr,"graphs %zu at %f\n",graphs.size(),seconds());
     make_mugraphs(space, samples, choice, graphs);
     return finish();
   }
@@ -100,19 +111,34 @@ class Enumeration {
     }
   }
 
+  // The walk from stores to loads takes the exact rules for granted.
+  bool goal_directed() const {
+    for (RuleId rule : {RuleId::kOrder, RuleId::kEquivalence, RuleId::kExpression, RuleId::kMaps,
+                        RuleId::kBounds, RuleId::kEnds, RuleId::kGoal})
+      if (!rules_.on(rule)) return false;
+    return true;
+  }
+
   // Iterative deepening, so that a search that is stopped has the smaller kernels of every cut.
   std::vector<KernelForm> find_kernels(Space& space) {
-    std::vector<std::unique_ptr<BlockSearch>> searches;
-    std::vector<std::pair<const BlockSearch*, std::size_t>> tasks;
+    std::vector<std::unique_ptr<BlockSearch>> forward;
+    std::vector<std::unique_ptr<GoalSearch>> backward;
+    std::vector<Task> tasks;
     BlockResult roots;
     for (const Frame& frame : frames(space, rules_)) {
       if (stopped_()) break;
-      searches.push_back(std::make_unique<BlockSearch>(space, frame, rules_, stopped_));
-      roots += searches.back()->root();
-      for (std::size_t b = 0; b < searches.back()->branches(); ++b)
-        tasks.push_back({searches.back().get(), b});
+      if (goal_directed()) {
+        backward.push_back(std::make_unique<GoalSearch>(space, frame, rules_, stopped_));
+        for (std::size_t b = 0; b < backward.back()->branches(); ++b)
+          tasks.push_back([s = backward.back().get(), b](auto& bounds) { return s->run(b, bounds); });
+        continue;
+      }
+      forward.push_back(std::make_unique<BlockSearch>(space, frame, rules_, stopped_));
+      roots += forward.back()->root();
+      for (std::size_t b = 0; b < forward.back()->branches(); ++b)
+        tasks.push_back([s = forward.back().get(), b](auto& bounds) { return s->run(b, bounds); });
     }
-    // The last depth repeats the ones before, whose counts are then forgotten.
+  // The last depth repeats the ones before, whose counts are then forgotten.
     BlockResult all;
     for (int part = 1; part <= kDepths && !(part > 1 && stopped_()); ++part) {
       BlockBounds bounds;
@@ -138,12 +164,11 @@ class Enumeration {
     return std::move(all.forms);
   }
 
-  BlockResult run_tasks(const std::vector<std::pair<const BlockSearch*, std::size_t>>& tasks,
-                        const BlockBounds& bounds) {
+  BlockResult run_tasks(const std::vector<Task>& tasks, const BlockBounds& bounds) {
     std::vector<BlockResult> results(tasks.size());
     arena_.execute([&] {
       tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
-        if (!stopped_()) results[i] = tasks[i].first->run(tasks[i].second, bounds);
+        if (!stopped_()) results[i] = tasks[i](bounds);
       });
     });
     BlockResult all;
@@ -183,7 +208,7 @@ class Enumeration {
       if (!stopped_()) return false;
       return ++visits > kVisitsAfterStop;
     };
-    KernelResult result = kernel_graphs(space, choice, rules_, bounds, stop);
+    KernelResult result = kernel_graphs(space, choice, rules_, bounds, exchanges(space, program_), stop);
     note_stop();
     enumerated_ += result.visited;
     pruned_ += result.pruned;

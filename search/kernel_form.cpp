@@ -123,10 +123,12 @@ std::vector<std::int64_t> contents(const KernelForm& form) {
   std::vector<std::vector<std::int64_t>> loads, reductions, stores;
   for (const Load& load : form.loads)
     loads.push_back({load.cls, static_cast<std::int64_t>(load.tile)});
-  for (const BlockOp& op : form.ops)
-    if (is_reduction(op.operation.op))
-      reductions.push_back({static_cast<std::int64_t>(op.operation.op), op.operation.dim,
-                            op.accumulate, value(op.a), op.b < 0 ? -1 : value(op.b)});
+  for (const BlockOp& op : form.ops) {
+    if (!is_reduction(op.operation.op)) continue;
+    auto [a, b] = std::minmax({value(op.a), op.b < 0 ? -1 : value(op.b)});
+    reductions.push_back({static_cast<std::int64_t>(op.operation.op), op.operation.dim,
+                          op.accumulate, a, b});
+  }
   for (int v : form.stores) stores.push_back({value(v)});
   section(std::move(loads));
   section(std::move(reductions));

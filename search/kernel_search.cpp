@@ -3,6 +3,8 @@
 #include <algorithm>
 
 #include "ir/error.h"
+#include "search/kernel_cost.h"
+#include "search/symmetry.h"
 
 namespace tenon::search {
 
@@ -24,61 +26,129 @@ bool library_operand(const Space& space, const ir::Program& program, ClassId c) 
 class KernelWalk {
  public:
   KernelWalk(const Space& space, const std::vector<Choice>& choices, const RuleSet& rules,
-             const KernelBounds& bounds, const std::function<bool()>& stop)
-      : space_(space), choices_(choices), rules_(rules), bounds_(bounds), stop_(stop) {
+             const KernelBounds& bounds, const std::vector<Exchange>& exchanges,
+             const std::function<bool()>& stop)
+      : space_(space),
+        choices_(choices),
+        rules_(rules),
+        bounds_(bounds),
+        stop_(stop),
+        costs_(space, choices),
+        numbers_(choices, exchanges) {
     std::vector<std::size_t> position = tensor_positions(space);
     for (ClassId c : space.classes())
       if (space.is_output(c)) outputs_.set(position[static_cast<std::size_t>(c)]);
+    readers_.resize(kMaxTensors);
+    for (std::size_t i = 0; i < choices_.size(); ++i) {
+      const TensorSet& reads = choices_[i].reads;
+      if (reads.none()) sources_.push_back(i);
+      for (std::size_t t = reads._Find_first(); t < kMaxTensors; t = reads._Find_next(t))
+        readers_[t].push_back(i);
+    }
   }
 
+  // Graphs of one kernel first, then of two, and so on: the cheap ones bound the others' cost.
   KernelResult run() {
-    extend({}, {}, {});
+    for (depth_ = 1; depth_ <= bounds_.max_kernels; ++depth_) {
+      result_.cut_by_kernels = false;
+      extend({}, {}, {}, costs_.nothing());
+    }
+    drop_dear_graphs();
     return std::move(result_);
   }
 
  private:
   // `available`: written so far; `unread`: intermediates nothing has read yet; `computed`: by
   // any kernel so far.
-  void extend(const TensorSet& available, const TensorSet& unread, const TensorSet& computed) {
+  void extend(const TensorSet& available, const TensorSet& unread, const TensorSet& computed,
+              const Cost& cost) {
     if (stop_() || result_.cut_by_graphs) return;
     ++result_.visited;
     if (unread.none() && (outputs_ & ~available).none()) {
-      finish();
+      if (static_cast<int>(kernels_.size()) == depth_) finish(cost);
       return;
     }
-    int left = bounds_.max_kernels - static_cast<int>(kernels_.size());
+    int left = depth_ - static_cast<int>(kernels_.size());
     if (left <= 0) {
       result_.cut_by_kernels = true;
       return;
     }
-    for (std::size_t i = 0; i < choices_.size(); ++i) {
-      const Choice& next = choices_[i];
-      if ((next.reads & ~available).any() || (next.writes & available).any()) continue;
-      if (!kernels_.empty() && rules_.on(RuleId::kOrder)) {
-        const Choice& previous = choices_[static_cast<std::size_t>(kernels_.back())];
-        if ((next.reads & previous.writes).none() && static_cast<int>(i) < kernels_.back()) {
-          result_.pruned.add(RuleId::kOrder);
-          continue;
-        }
-      }
-      // A tensor in memory is not computed again by another kernel.
-      bool twice = (next.computes & available).any() || (next.writes & computed).any();
-      if (twice && rules_.on(RuleId::kEquivalence)) {
-        result_.pruned.add(RuleId::kEquivalence);
-        continue;
-      }
-      TensorSet now_unread = (unread | (next.writes & ~outputs_)) & ~next.reads;
-      if (left == 1 && (now_unread.any() || (outputs_ & ~available & ~next.writes).any())) {
+    // The last kernel reads all that is unread.
+    if (left == 1 && unread.any()) {
+      for (std::size_t i : readers_[unread._Find_first()])
+        append(i, available, unread, computed, cost);
+      if (!rules_.on(RuleId::kBounds) || depth_ == bounds_.max_kernels)
         result_.cut_by_kernels = true;
-        if (rules_.on(RuleId::kBounds)) {
-          result_.pruned.add(RuleId::kBounds);
-          continue;
-        }
-      }
-      kernels_.push_back(static_cast<int>(i));
-      extend(available | next.writes, now_unread, computed | next.computes);
-      kernels_.pop_back();
+      return;
     }
+    for (std::size_t i : sources_) append(i, available, unread, computed, cost);
+    for (std::size_t t = available._Find_first(); t < kMaxTensors; t = available._Find_next(t))
+      for (std::size_t i : readers_[t])
+        if ((choices_[i].reads & available)._Find_first() == t)
+          append(i, available, unread, computed, cost);
+  }
+
+  void append(std::size_t i, const TensorSet& available, const TensorSet& unread,
+              const TensorSet& computed, const Cost& cost) {
+    const Choice& next = choices_[i];
+    int left = depth_ - static_cast<int>(kernels_.size());
+    if ((next.reads & ~available).any() || (next.writes & available).any()) return;
+    if (!kernels_.empty() && rules_.on(RuleId::kOrder)) {
+      const Choice& previous = choices_[static_cast<std::size_t>(kernels_.back())];
+      if ((next.reads & previous.writes).none() && static_cast<int>(i) < kernels_.back()) {
+        result_.pruned.add(RuleId::kOrder);
+        return;
+      }
+    }
+    // A tensor in memory is not computed again by another kernel.
+    bool twice = (next.computes & available).any() || (next.writes & computed).any();
+    if (twice && rules_.on(RuleId::kEquivalence)) {
+      result_.pruned.add(RuleId::kEquivalence);
+      return;
+    }
+    TensorSet now_unread = (unread | (next.writes & ~outputs_)) & ~next.reads;
+    bool unfinished = now_unread.any() || (outputs_ & ~available & ~next.writes).any();
+    if (left == 1 && unfinished) {
+      result_.cut_by_kernels = true;
+      if (rules_.on(RuleId::kBounds)) {
+        result_.pruned.add(RuleId::kBounds);
+        return;
+      }
+    }
+    Cost now = cost;
+    now += costs_.of(static_cast<int>(i));
+    if (rules_.on(RuleId::kCost) && is_dear(now)) {
+      result_.pruned.add(RuleId::kCost);
+      return;
+    }
+    kernels_.push_back(static_cast<int>(i));
+    extend(available | next.writes, now_unread, computed | next.computes, now);
+    kernels_.pop_back();
+  }
+
+  // Kernels only add cost, so a part of a graph that is dearer than a whole one is a dear graph's.
+  bool is_dear(const Cost& cost) const {
+    return std::any_of(graph_costs_.begin(), graph_costs_.end(),
+                       [&](const Cost& known) { return cheaper(known, cost); });
+  }
+
+  void drop_dear_graphs() {
+    if (!rules_.on(RuleId::kCost)) return;
+    std::vector<std::vector<int>> kept;
+    for (std::size_t i = 0; i < result_.graphs.size(); ++i) {
+      const Cost& mine = graph_costs_[i];
+      auto rank = [&](std::size_t g) {
+        return std::tuple(graph_costs_[g].small, graph_costs_[g].foreign, g);
+      };
+      bool dear = is_dear(mine);
+      for (std::size_t other = 0; other < result_.graphs.size() && !dear; ++other)
+        dear = other != i && same_parts(graph_costs_[other], mine) && rank(other) < rank(i);
+      if (dear)
+        result_.pruned.add(RuleId::kCost);
+      else
+        kept.push_back(std::move(result_.graphs[i]));
+    }
+    result_.graphs = std::move(kept);
   }
 
   // Late form of the equivalence rule.
@@ -92,7 +162,7 @@ class KernelWalk {
     return false;
   }
 
-  void finish() {
+  void finish(const Cost& cost) {
     if (computes_twice()) return;
     std::vector<const Choice*> graph;
     for (int k : kernels_) graph.push_back(&choices_[static_cast<std::size_t>(k)]);
@@ -104,11 +174,16 @@ class KernelWalk {
       result_.pruned.add(RuleId::kFuse);
       return;
     }
+    if (rules_.on(RuleId::kUniform) && !numbers_.uniform(kernels_)) {
+      result_.pruned.add(RuleId::kUniform);
+      return;
+    }
     if (result_.graphs.size() >= bounds_.max_graphs) {
       result_.cut_by_graphs = true;
       return;
     }
     result_.graphs.push_back(kernels_);
+    graph_costs_.push_back(cost);
   }
 
   const Space& space_;
@@ -116,8 +191,14 @@ class KernelWalk {
   const RuleSet& rules_;
   const KernelBounds& bounds_;
   const std::function<bool()>& stop_;
+  CostTable costs_;
+  KernelNumbers numbers_;
   TensorSet outputs_;
+  std::vector<std::size_t> sources_;               // kernels that read no other's tensor
+  std::vector<std::vector<std::size_t>> readers_;  // by tensor
+  int depth_ = 0;
   std::vector<int> kernels_;
+  std::vector<Cost> graph_costs_;  // of result_.graphs
   KernelResult result_;
 };
 
@@ -183,8 +264,9 @@ std::vector<Choice> choices(const Space& space, std::vector<KernelForm> forms,
 
 KernelResult kernel_graphs(const Space& space, const std::vector<Choice>& choices,
                            const RuleSet& rules, const KernelBounds& bounds,
+                           const std::vector<Exchange>& exchanges,
                            const std::function<bool()>& stop) {
-  return KernelWalk(space, choices, rules, bounds, stop).run();
+  return KernelWalk(space, choices, rules, bounds, exchanges, stop).run();
 }
 
 }  // namespace tenon::search

@@ -20,6 +20,8 @@ struct Choice {
   TensorSet computes;  // all it computes, `writes` among it
 };
 
+struct Exchange;  // search/symmetry.h
+
 struct KernelBounds {
   int max_kernels = 3;
   int max_block_ops = 12;
@@ -43,6 +45,7 @@ std::vector<Choice> choices(const Space& space, std::vector<KernelForm> forms,
 
 KernelResult kernel_graphs(const Space& space, const std::vector<Choice>& choices,
                            const RuleSet& rules, const KernelBounds& bounds,
+                           const std::vector<Exchange>& exchanges,
                            const std::function<bool()>& stop);
 
 // Dominance over whole kernel graphs. Each says whether a kernel graph that is no dearer, and

@@ -52,6 +52,12 @@ class Rewriter {
     return binary(OpKind::kMul, a, table_.constant(ir::Constant{{1, 1}, {{dim, 1}}, {}}));
   }
 
+  // Σ_dim a, divided by the extent.
+  ClassId mean(ClassId a, ir::DimId dim) {
+    return binary(OpKind::kMul, total(a, dim),
+                  table_.constant(ir::Constant{{1, 1}, {{dim, -1}}, {}}));
+  }
+
   // Σ_dim a·b in normal spelling; a factor that is constant along dim comes out.
   ClassId product(ClassId a, ClassId b, ir::DimId dim) {
     if (a == kNoClass || b == kNoClass) return kNoClass;
@@ -180,6 +186,20 @@ Results squares(Rewriter& r, const Operation& o) {
   return out;
 }
 
+// Σ (a - ā)² = Σ a² - ā·Σ a, where ā is the mean of a along the summed dim (König and Huygens).
+Results deviations(Rewriter& r, const Operation& o) {
+  Results out;
+  if (o.op != OpKind::kSum) return out;
+  for (const Operation& square : r.ways(o.a, OpKind::kSquare))
+    for (const Operation& d : r.ways(square.a, OpKind::kSub)) {
+      if (!r.has(d.a, o.dim) || r.has(d.b, o.dim) || r.mean(d.a, o.dim) != d.b) continue;
+      ClassId squares = r.total(r.unary(OpKind::kSquare, d.a), o.dim);
+      out.push_back(
+          r.binary(OpKind::kSub, squares, r.binary(OpKind::kMul, d.b, r.total(d.a, o.dim))));
+    }
+  return out;
+}
+
 // op(a, broadcast b) = op(a, b) where a has the axes anyway.
 Results drop_broadcast(Rewriter& r, const Operation& o) {
   Results out;
@@ -211,6 +231,8 @@ const std::vector<LawRow>& rows() {
       {{"associate", "(a·b)·c = a·(b·c), (a+b)+c = a+(b+c), up to commutation"}, associate},
       {{"quotients", "(a/b)·c = (a·c)/b, (a·c)/b = (a/b)·c, a/√b = a·rsqrt(b)"}, quotients},
       {{"squares", "(a·b)² = a²·b²"}, squares},
+      {{"deviations", "Σ (a - ā)² = Σ a² - ā·Σ a; ā the mean of a along the summed dim"},
+       deviations},
       {{"drop_broadcast", "op(a, broadcast b) = op(a, b) where a has the axes"}, drop_broadcast},
   };
   return table;

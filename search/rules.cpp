@@ -52,6 +52,13 @@ const std::vector<Rule>& rules() {
        "combine with loads or literals must be used by the next operators or never, because the "
        "canonical order has passed those operators.",
        true},
+      {"goal",
+       "Exact, where all rules above are on (if one is off, so is this). Kernels are made from a "
+       "set of stores back to loads: the highest value still needed is loaded, or made by one of "
+       "the operators of the closure. Every value of a kernel that can be finished leads to one of "
+       "its stores, so each such kernel is met, once: its values are resolved in one order. What "
+       "is not met are partial kernels with a value that no store needs.",
+       true},
       {"thread",
        "Dominance. Kernels with the same cut, loads, operands of reductions and products, and "
        "stores differ only in how pointwise values in between are spelled. They are one thread "
@@ -70,7 +77,8 @@ const std::vector<Rule>& rules() {
        "Dominance. A value that only ever goes on, by operators of one operand or with a constant, "
        "to a value of the same axes is not stored: storing the latter moves as much and leaves "
        "less "
-       "to each reader. Of parameters, what only parameters join is not prepared, but its result.",
+       "to each reader. Nor is one that pointwise operators make of values with fewer axes: those "
+       "are less to move. Of parameters, what only parameters join is not prepared, but its result.",
        false},
       {"inline",
        "Dominance. A kernel of pointwise operators only, whose readers are custom kernels, writes "
@@ -80,6 +88,24 @@ const std::vector<Rule>& rules() {
        "Dominance. A kernel that reads a tensor with the maps with which the kernel before wrote "
        "it, and is its only reader, can be joined with it: the tensor stays in the block, and one "
        "launch, one write and one read go.",
+       false},
+      {"cost",
+       "Dominance. Costs are counted by part (search/kernel_cost.h): launches, tensors moved by "
+       "their dims, operators by kind, the dims they run over and whether blocks repeat them, "
+       "serial and split reductions, waiting phases, cancelling differences, prepared tensors. A "
+       "kernel graph is dropped if another one is in no part dearer and in some part cheaper: for "
+       "every weighting of the parts by positive numbers, so on every device and at every extent "
+       "for which the parts add up, the other costs less, and the cheapest is always kept. Of "
+       "equals the one with less work on vectors, then the program's own spelling, stays. A part "
+       "of a graph costs no more than the whole, so a part that is dearer than a finished graph "
+       "is dropped with all that would follow.",
+       false},
+      {"uniform",
+       "Dominance, for costs that add up over kernels and products of equal extents. Where an "
+       "exchange of two outputs leaves the program as it is (three products of one X), a kernel "
+       "graph that treats them differently costs the mean of the two that treat both alike, so one "
+       "of those is no dearer. At different extents the argument holds up to how the better kernel "
+       "changes with the extent.",
        false},
   };
   return table;

@@ -18,6 +18,7 @@ enum class RuleId : std::size_t {
   kMaps,
   kBounds,
   kEnds,
+  kGoal,
   // Dominance: each drops µGraphs for which one that is no dearer is kept.
   kThread,
   kGrid,
@@ -25,6 +26,8 @@ enum class RuleId : std::size_t {
   kCut,
   kInline,
   kFuse,
+  kCost,
+  kUniform,
   kCount,
 };
 inline constexpr std::size_t kRuleCount = static_cast<std::size_t>(RuleId::kCount);

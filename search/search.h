@@ -14,8 +14,8 @@ namespace tenon::search {
 
 struct Options {
   int max_kernels = 3;       // custom and library kernels of one µGraph
-  int max_block_ops = 12;    // operators and accumulators of one block graph
-  int max_kernel_reads = 2;  // tensors of other kernels that one kernel loads
+  int max_block_ops = 18;    // operators and accumulators of one block graph
+  int max_kernel_reads = 3;  // tensors of other kernels that one kernel loads
   int max_prepare_ops = 6;
   int max_expressions = 400;  // classes of equal subexpressions that rewriting may make
   int threads = 0;            // 0: all

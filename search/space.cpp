@@ -168,6 +168,20 @@ const PairWays& Space::between(ClassId a, ClassId b) {
   return *it->second;
 }
 
+// Is it made, element by element, of values with fewer axes? Then those are better stored.
+bool Space::spread(ClassId c) const {
+  return std::any_of(ways_.begin(), ways_.end(), [&](const Way& way) {
+    if (way.result != c) return false;
+    const Operation& o = way.operation;
+    if (o.op == ir::OpKind::kBroadcast) return true;
+    if (!is_pointwise(o) || o.b == kNoClass) return false;
+    auto small = [&](ClassId operand) {
+      return table_[operand].dims != table_[c].dims || spread(operand);
+    };
+    return small(o.a) && small(o.b);
+  });
+}
+
 void Space::choose_tensors(const RuleSet& rules) {
   std::size_t n = reachable_.size();
   is_output_.assign(n, false);
@@ -190,7 +204,7 @@ void Space::choose_tensors(const RuleSet& rules) {
       goes_on_alone = goes_on_alone && alone;
       only_prepares = only_prepares && table_[way.result].parameter_only;
     }
-    bool cut = e.parameter_only ? only_prepares : goes_on_alone;
+    bool cut = e.parameter_only ? only_prepares : goes_on_alone || spread(c);
     if (is_output(c)) {
       is_prepared_[static_cast<std::size_t>(c)] = false;
       continue;

@@ -39,6 +39,15 @@ class Space {
   const std::vector<Way>& ways() const { return ways_; }            // admitted
   // Safe to call from several threads.
   const PairWays& between(ClassId a, ClassId b);
+  ClassId class_count() const { return static_cast<ClassId>(reachable_.size()); }
+  // The class of a value of the program's graph.
+  ClassId program_class(ir::ValueId v) const {
+    return table_.program_values()[static_cast<std::size_t>(v)];
+  }
+  Operation normal(Operation operation) const {
+    table_.normalize(operation);
+    return operation;
+  }
   // Does the program itself spell it so? (Among equals the search keeps the program's own.)
   bool in_program(const Operation& operation) const { return table_.in_program(operation); }
 
@@ -58,6 +67,7 @@ class Space {
   void choose_vocabulary();
   void complete();
   void choose_tensors(const RuleSet& rules);
+  bool spread(ClassId c) const;
   bool descends(ClassId from, ClassId to) const;
   void compute_descendants();
   std::unique_ptr<PairWays> compute(ClassId a, ClassId b, bool create);

@@ -1,0 +1,181 @@
+#include "search/kernel_cost.h"
+
+#include <algorithm>
+#include <bit>
+
+namespace tenon::search {
+
+namespace {
+
+enum Part : int {
+  kLaunch,
+  kSerial,
+  kSplit,
+  kTransfer,
+  kPrepared,
+  kPointwise,
+  kSumOp,
+  kProductOp,
+  kLibrary,
+  kPhase,
+  kWholeRows,
+  kCancels,
+};
+
+bool large(DimSet dims) { return std::popcount(dims) >= 2; }
+
+int kind_of(ir::OpKind op) {
+  switch (ir::info(op).op_class) {
+    case ir::OpClass::kReduction:
+      return kSumOp;
+    case ir::OpClass::kProduct:
+      return kProductOp;
+    default:
+      return kPointwise;
+  }
+}
+
+// How many reductions follow one another in the kernel.
+int phases(const KernelForm& form) {
+  std::vector<int> rank(form.loads.size(), 0);
+  int most = 0;
+  for (const BlockOp& op : form.ops) {
+    int r = rank[static_cast<std::size_t>(op.a)];
+    if (op.b >= 0) r = std::max(r, rank[static_cast<std::size_t>(op.b)]);
+    r += kind_of(op.operation.op) != kPointwise;
+    most = std::max(most, r);
+    rank.push_back(r);
+  }
+  return most;
+}
+
+}  // namespace
+
+void Cost::operator+=(const Cost& other) {
+  for (std::size_t i = 0; i < parts.size(); ++i)
+    parts[i] = static_cast<std::uint16_t>(parts[i] + other.parts[i]);
+  small += other.small;
+  foreign += other.foreign;
+}
+
+bool cheaper(const Cost& a, const Cost& b) {
+  bool less = false;
+  for (std::size_t i = 0; i < a.parts.size(); ++i) {
+    if (a.parts[i] > b.parts[i]) return false;
+    less = less || a.parts[i] < b.parts[i];
+  }
+  return less;
+}
+
+bool same_parts(const Cost& a, const Cost& b) { return a.parts == b.parts; }
+
+CostTable::CostTable(const Space& space, const std::vector<Choice>& choices) : space_(space) {
+  std::vector<std::map<Key, int>> all;
+  std::map<Key, std::size_t> index;
+  for (const Choice& choice : choices) {
+    Cost cost;
+    std::map<Key, int> parts;
+    if (choice.kernel.form)
+      count(*choice.kernel.form, parts, cost);
+    else
+      count(*choice.kernel.library, parts);
+    for (const auto& [key, n] : parts) index.try_emplace(key, index.size());
+    all.push_back(std::move(parts));
+    costs_.push_back(std::move(cost));
+  }
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    costs_[i].parts.assign(index.size(), 0);
+    for (const auto& [key, n] : all[i])
+      costs_[i].parts[index.at(key)] = static_cast<std::uint16_t>(n);
+  }
+}
+
+Cost CostTable::nothing() const {
+  Cost cost;
+  cost.parts.assign(costs_.empty() ? 0 : costs_[0].parts.size(), 0);
+  return cost;
+}
+
+void CostTable::count(const KernelForm& form, std::map<Key, int>& parts, Cost& cost) const {
+  auto add = [&](int part, DimSet dims = 0, bool repeated = false) {
+    ++parts[{part, dims, repeated}];
+  };
+  auto moves = [&](ClassId c) {
+    DimSet dims = space_.at(c).dims;
+    if (!large(dims)) {
+      cost.small += 2;
+      return;
+    }
+    add(kTransfer, dims);
+    if (space_.is_prepared(c)) add(kPrepared, dims);
+  };
+  add(kLaunch);
+  for (const Load& load : form.loads)
+    if (!space_.at(load.cls).constant) moves(load.cls);
+  for (int v : form.stores) moves(form.cls(v));
+  bool product = false;
+  for (const BlockOp& op : form.ops) {
+    const Operation& o = op.operation;
+    cost.foreign += !space_.in_program(o);
+    if (o.op == ir::OpKind::kBroadcast) continue;
+    DimSet dims = space_.at(op.cls).dims | space_.at(o.a).dims;
+    bool two = o.b != kNoClass;
+    if (two) dims |= space_.at(o.b).dims;
+    product = product || o.op == ir::OpKind::kMatmul;
+    auto reduced = [&](ClassId c) {
+      return !space_.at(c).parameter_only && !(space_.at(c).dims & space_.reduced_dims());
+    };
+    if (o.op == ir::OpKind::kSub && reduced(o.a) && reduced(o.b)) add(kCancels);
+    if (!large(dims)) {
+      ++cost.small;
+      continue;
+    }
+    // One that blocks repeat is no cheaper than one that they do not.
+    add(kind_of(o.op), dims);
+    if (form.frame.grid_dims() & ~dims) add(kind_of(o.op), dims, true);
+  }
+  if (reduces(form)) add(form.frame.split ? kSplit : kSerial);
+  // Nor is a launch cheaper than a phase.
+  for (int p = 0; p < std::max(1, phases(form)); ++p) add(kPhase);
+  if (product && form.frame.loop < 0) add(kWholeRows);
+}
+
+void CostTable::count(const LibraryForm& form, std::map<Key, int>& parts) const {
+  ++parts[{kLaunch, 0, false}];
+  ++parts[{kPhase, 0, false}];
+  for (ClassId c : {form.a, form.b, form.out}) ++parts[{kTransfer, space_.at(c).dims, false}];
+  for (ClassId c : {form.a, form.b})
+    if (space_.is_prepared(c)) ++parts[{kPrepared, space_.at(c).dims, false}];
+  ++parts[{kLibrary, space_.at(form.a).dims | space_.at(form.b).dims, false}];
+}
+
+std::vector<Choice> drop_dear_kernels(const Space& space, std::vector<Choice> choices,
+                                      PruneCounts& pruned) {
+  CostTable costs(space, choices);
+  std::map<std::pair<std::string, std::string>, std::vector<int>> groups;
+  for (std::size_t i = 0; i < choices.size(); ++i)
+    groups[{choices[i].reads.to_string(), choices[i].writes.to_string()}].push_back(
+        static_cast<int>(i));
+  auto rank = [&](int i) { return std::tuple(costs.of(i).small, costs.of(i).foreign, i); };
+  std::vector<bool> dear(choices.size(), false);
+  for (const auto& [tensors, group] : groups)
+    for (int i : group)
+      for (int other : group) {
+        const Choice& a = choices[static_cast<std::size_t>(other)];
+        const Choice& b = choices[static_cast<std::size_t>(i)];
+        if (other == i || (a.computes & ~b.computes).any()) continue;
+        bool same = same_parts(costs.of(other), costs.of(i)) && a.computes == b.computes;
+        if (cheaper(costs.of(other), costs.of(i)) || (same && rank(other) < rank(i)))
+          dear[static_cast<std::size_t>(i)] = true;
+      }
+  std::vector<Choice> kept;
+  for (std::size_t i = 0; i < choices.size(); ++i) {
+    if (dear[i])
+      pruned.add(RuleId::kCost);
+    else
+      kept.push_back(std::move(choices[i]));
+  }
+  return kept;
+}
+
+}  // namespace tenon::search
