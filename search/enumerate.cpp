@@ -35,6 +35,36 @@ constexpr int kDepths = 3;
 // One part of the search for kernels.
 using Task = std::function<BlockResult(const BlockBounds&)>;
 
+// Kernels of the unfused form: one for each product, one for what comes before, one for what
+// follows (beside rounding).
+int unfused_kernels(const ir::Program& program) {
+  const ir::Graph& graph = program.graph;
+  std::vector<bool> after(static_cast<std::size_t>(graph.value_count()), false);
+  std::vector<bool> computed = after;
+  int products = 0;
+  bool before = false;
+  bool follows = false;
+  for (ir::ValueId v = static_cast<ir::ValueId>(graph.inputs().size()); v < graph.value_count();
+       ++v) {
+    const ir::Node& node = graph.node(v);
+    std::size_t i = static_cast<std::size_t>(v);
+    for (ir::ValueId operand : {node.a, node.b}) {
+      if (operand == ir::kNoValue) continue;
+      after[i] = after[i] || after[static_cast<std::size_t>(operand)];
+      computed[i] = computed[i] || computed[static_cast<std::size_t>(operand)];
+    }
+    if (node.op == ir::OpKind::kMatmul) {
+      ++products;
+      before = before || computed[i];
+      after[i] = true;
+    } else if (node.op != ir::OpKind::kCast && node.op != ir::OpKind::kConst) {
+      follows = follows || after[i];
+    }
+    computed[i] = computed[i] || node.op != ir::OpKind::kCast;
+  }
+  return products + before + follows;
+}
+
 class Enumeration {
  public:
   Enumeration(const ir::Program& program, const Options& options, std::stop_token stop)
@@ -59,14 +89,10 @@ class Enumeration {
     pruned_.add(RuleId::kCut, space.cut_intermediates());
 
     std::vector<KernelForm> forms = find_kernels(space);
-    fprintf(stderr,"kernels %zu at %f\n",forms.size(),seconds());
     merge_thread_graphs(space, forms);
-    fprintf(stderr,"thread %zu at %f\n",forms.size(),seconds());
     std::vector<Choice> choice = choices(space, std::move(forms), library_forms(space, program_));
     if (rules_.on(RuleId::kCost)) choice = drop_dear_kernels(space, std::move(choice), pruned_);
-    fprintf(stderr,"choices %zu at %f\n",choice.size(),seconds());
     std::vector<std::vector<int>> graphs = find_kernel_graphs(space, choice);
-    fprintf(stderr,"graphs %zu at %f\n",graphs.size(),seconds());
     make_mugraphs(space, samples, choice, graphs);
     return finish();
   }
@@ -87,7 +113,9 @@ class Enumeration {
     auto positive = [](const char* name, int value) {
       if (value < 1) throw UserError(name, std::to_string(value), "a positive number");
     };
-    positive("max_kernels", options_.max_kernels);
+    if (options_.max_kernels < 0)
+      throw UserError("max_kernels", std::to_string(options_.max_kernels),
+                      "0 (as many as the program needs) or a positive number");
     positive("max_block_ops", options_.max_block_ops);
     positive("max_kernel_reads", options_.max_kernel_reads);
     positive("max_expressions", options_.max_expressions);
@@ -201,7 +229,8 @@ class Enumeration {
   std::vector<std::vector<int>> find_kernel_graphs(const Space& space,
                                                    const std::vector<Choice>& choice) {
     KernelBounds bounds;
-    bounds.max_kernels = options_.max_kernels;
+    bounds.max_kernels =
+        options_.max_kernels > 0 ? options_.max_kernels : std::max(3, unfused_kernels(program_));
     bounds.max_block_ops = options_.max_block_ops;
     std::uint64_t visits = 0;
     std::function<bool()> stop = [&] {

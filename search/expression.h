@@ -34,6 +34,9 @@ struct Operation {
   ClassId b = kNoClass;
   ir::DimId dim = 0;  // kSum, kMatmul
   DimSet dims = 0;    // kBroadcast: of the result
+  // A reduction of deviations from the mean of an operand, gathered about a running mean
+  // (ir/online_accumulator.h). Only block graphs have it; see Space::online.
+  bool online = false;
   friend auto operator<=>(const Operation&, const Operation&) = default;
 };
 

@@ -220,7 +220,7 @@ class GoalSearch::Walk {
     }
     std::vector<std::size_t> left = made_;
     while (!left.empty()) {
-      using Key = std::tuple<int, int, bool, std::size_t>;
+      using Key = std::tuple<int, int, bool, std::size_t>;  // as Place of the forward walk
       std::size_t best = left.size();
       Key best_key;
       for (std::size_t i = 0; i < left.size(); ++i) {
@@ -254,7 +254,7 @@ class GoalSearch::Walk {
     const Operation& o = edge.op.operation;
     const std::vector<Way>& ways = s_.space_.between(o.a, o.b).ways;
     for (std::size_t i = 0; i < ways.size(); ++i)
-      if (ways[i].operation == o) return i;
+      if (ways[i].operation == o && ways[i].result == edge.op.cls) return i;
     return ways.size();
   }
 

@@ -122,6 +122,28 @@ void CostTable::count(const KernelForm& form, std::map<Key, int>& parts, Cost& c
     bool two = o.b != kNoClass;
     if (two) dims |= space_.at(o.b).dims;
     product = product || o.op == ir::OpKind::kMatmul;
+    if (o.online) {
+      const Online& online = space_.online(o, op.cls);
+      const bool repeated = form.frame.grid_dims() & ~space_.at(online.x).dims;
+      auto several = [&](int part, DimSet along, int n) {
+        for (int i = 0; i < n; ++i) {
+          add(part, along);
+          if (repeated) add(part, along, true);
+        }
+      };
+      // The mean comes with the squares; a product moves its mean, and corrects what it has.
+      if (online.kind == Online::kSquares) {
+        several(kPointwise, space_.at(online.x).dims, 4);
+        several(kSumOp, space_.at(online.x).dims, 2);
+      } else if (online.kind == Online::kProduct) {
+        add(kProductOp, dims);
+        several(kPointwise, space_.at(online.x).dims, 2);
+        several(kSumOp, space_.at(online.x).dims, 1);
+        several(kSumOp, space_.at(online.other).dims, 1);
+        several(kPointwise, space_.at(op.cls).dims, 2);
+      }
+      continue;
+    }
     auto reduced = [&](ClassId c) {
       return !space_.at(c).parameter_only && !(space_.at(c).dims & space_.reduced_dims());
     };
@@ -164,6 +186,7 @@ std::vector<Choice> drop_dear_kernels(const Space& space, std::vector<Choice> ch
         const Choice& a = choices[static_cast<std::size_t>(other)];
         const Choice& b = choices[static_cast<std::size_t>(i)];
         if (other == i || (a.computes & ~b.computes).any()) continue;
+        if (is_plain(space, b.kernel) && !is_plain(space, a.kernel)) continue;
         bool same = same_parts(costs.of(other), costs.of(i)) && a.computes == b.computes;
         if (cheaper(costs.of(other), costs.of(i)) || (same && rank(other) < rank(i)))
           dear[static_cast<std::size_t>(i)] = true;

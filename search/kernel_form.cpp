@@ -43,6 +43,11 @@ std::optional<Step> step(const Space& space, const Frame& frame, const Operation
                          Tile b) {
   bool unary = operation.b == kNoClass;
   DimSet loop = frame.loop < 0 ? 0 : bit(static_cast<ir::DimId>(frame.loop));
+  if (operation.online) {
+    bool steps = a == Tile::kStep && (unary || b == Tile::kStep);
+    if (!(bit(operation.dim) & loop) || !steps) return std::nullopt;
+    return Step{Tile::kDone, true};
+  }
   if (is_reduction(operation.op)) {
     DimSet dim = bit(operation.dim);
     if (dim & loop) {
@@ -127,7 +132,7 @@ std::vector<std::int64_t> contents(const KernelForm& form) {
     if (!is_reduction(op.operation.op)) continue;
     auto [a, b] = std::minmax({value(op.a), op.b < 0 ? -1 : value(op.b)});
     reductions.push_back({static_cast<std::int64_t>(op.operation.op), op.operation.dim,
-                          op.accumulate, a, b});
+                          op.accumulate, op.operation.online ? op.cls : -1, a, b});
   }
   for (int v : form.stores) stores.push_back({value(v)});
   section(std::move(loads));

@@ -41,6 +41,7 @@ class KernelWalk {
     readers_.resize(kMaxTensors);
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       const TensorSet& reads = choices_[i].reads;
+      plain_.push_back(is_plain(space, choices_[i].kernel));
       if (reads.none()) sources_.push_back(i);
       for (std::size_t t = reads._Find_first(); t < kMaxTensors; t = reads._Find_next(t))
         readers_[t].push_back(i);
@@ -117,7 +118,7 @@ class KernelWalk {
     }
     Cost now = cost;
     now += costs_.of(static_cast<int>(i));
-    if (rules_.on(RuleId::kCost) && is_dear(now)) {
+    if (rules_.on(RuleId::kCost) && is_dear(now, all_plain() && plain_[i])) {
       result_.pruned.add(RuleId::kCost);
       return;
     }
@@ -126,10 +127,17 @@ class KernelWalk {
     kernels_.pop_back();
   }
 
+  bool all_plain() const {
+    return std::all_of(kernels_.begin(), kernels_.end(),
+                       [&](int k) { return plain_[static_cast<std::size_t>(k)]; });
+  }
+
   // Kernels only add cost, so a part of a graph that is dearer than a whole one is a dear graph's.
-  bool is_dear(const Cost& cost) const {
-    return std::any_of(graph_costs_.begin(), graph_costs_.end(),
-                       [&](const Cost& known) { return cheaper(known, cost); });
+  // The unfused form, against which others are measured, competes only with its like.
+  bool is_dear(const Cost& cost, bool plain) const {
+    for (std::size_t g = 0; g < graph_costs_.size(); ++g)
+      if ((!plain || graph_plain_[g]) && cheaper(graph_costs_[g], cost)) return true;
+    return false;
   }
 
   void drop_dear_graphs() {
@@ -138,9 +146,9 @@ class KernelWalk {
     for (std::size_t i = 0; i < result_.graphs.size(); ++i) {
       const Cost& mine = graph_costs_[i];
       auto rank = [&](std::size_t g) {
-        return std::tuple(graph_costs_[g].small, graph_costs_[g].foreign, g);
+        return std::tuple(!graph_plain_[g], graph_costs_[g].small, graph_costs_[g].foreign, g);
       };
-      bool dear = is_dear(mine);
+      bool dear = is_dear(mine, graph_plain_[i]);
       for (std::size_t other = 0; other < result_.graphs.size() && !dear; ++other)
         dear = other != i && same_parts(graph_costs_[other], mine) && rank(other) < rank(i);
       if (dear)
@@ -166,11 +174,12 @@ class KernelWalk {
     if (computes_twice()) return;
     std::vector<const Choice*> graph;
     for (int k : kernels_) graph.push_back(&choices_[static_cast<std::size_t>(k)]);
-    if (rules_.on(RuleId::kInline) && has_inlinable_tensor(space_, graph, bounds_)) {
+    const bool plain = all_plain();
+    if (!plain && rules_.on(RuleId::kInline) && has_inlinable_tensor(space_, graph, bounds_)) {
       result_.pruned.add(RuleId::kInline);
       return;
     }
-    if (rules_.on(RuleId::kFuse) && has_fusible_kernels(space_, graph, bounds_)) {
+    if (!plain && rules_.on(RuleId::kFuse) && has_fusible_kernels(space_, graph, bounds_)) {
       result_.pruned.add(RuleId::kFuse);
       return;
     }
@@ -184,6 +193,7 @@ class KernelWalk {
     }
     result_.graphs.push_back(kernels_);
     graph_costs_.push_back(cost);
+    graph_plain_.push_back(plain);
   }
 
   const Space& space_;
@@ -199,10 +209,37 @@ class KernelWalk {
   int depth_ = 0;
   std::vector<int> kernels_;
   std::vector<Cost> graph_costs_;  // of result_.graphs
+  std::vector<bool> plain_;        // by choice
+  std::vector<bool> graph_plain_;  // of result_.graphs: the unfused form
   KernelResult result_;
 };
 
 }  // namespace
+
+bool is_plain(const Space& space, const KernelChoice& kernel) {
+  auto prepared = [&](ClassId c) { return space.is_prepared(c); };
+  if (kernel.library) return !prepared(kernel.library->a) && !prepared(kernel.library->b);
+  const KernelForm& form = *kernel.form;
+  for (const Load& load : form.loads)
+    if (prepared(load.cls)) return false;
+  int products = 0;
+  for (const BlockOp& op : form.ops) products += op.operation.op == ir::OpKind::kMatmul;
+  if (products == 0) return true;
+  if (products > 1 || form.frame.split) return false;
+  auto loaded = [&](int v) { return v < static_cast<int>(form.loads.size()); };
+  for (const BlockOp& op : form.ops) {
+    if (op.operation.op == ir::OpKind::kMatmul) {
+      if (!loaded(op.a) || !loaded(op.b)) return false;
+      continue;
+    }
+    if (ir::info(op.operation.op).op_class != ir::OpClass::kPointwise || op.b < 0) return false;
+    // One operand is the result so far, the other a parameter.
+    int other = loaded(op.a) ? op.a : op.b;
+    if (!loaded(other) || !space.at(form.cls(other)).parameter_only) return false;
+    if (loaded(op.a) && loaded(op.b)) return false;
+  }
+  return true;
+}
 
 std::vector<std::size_t> tensor_positions(const Space& space) {
   std::vector<std::size_t> position;
@@ -221,7 +258,7 @@ std::vector<LibraryForm> library_forms(const Space& space, const ir::Program& pr
   std::vector<LibraryForm> forms;
   for (const Way& way : space.ways()) {
     const Operation& o = way.operation;
-    if (o.op != ir::OpKind::kMatmul || !space.is_goal(way.result)) continue;
+    if (o.op != ir::OpKind::kMatmul || o.online || !space.is_goal(way.result)) continue;
     if (!library_operand(space, program, o.a) || !library_operand(space, program, o.b)) continue;
     if (!library_operand(space, program, way.result)) continue;
     // Rows of the result are rows of the first operand, contiguous along the summed dim.

@@ -36,6 +36,11 @@ struct KernelResult {
   bool cut_by_graphs = false;
 };
 
+// Does the kernel do one thing, as a framework would launch it: a product with what parameters
+// add to or scale of its result, or anything without a product; from parameters as they are?
+// A graph of such kernels is the unfused form, which is kept to measure against.
+bool is_plain(const Space& space, const KernelChoice& kernel);
+
 // The products that the library can do: of two whole tensors with two axes each.
 std::vector<LibraryForm> library_forms(const Space& space, const ir::Program& program);
 

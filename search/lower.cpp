@@ -7,6 +7,7 @@
 #include <string>
 
 #include "ir/error.h"
+#include "ir/online_accumulator.h"
 
 namespace tenon::search {
 
@@ -226,6 +227,7 @@ class Lowering {
   ir::ValueId block_node(ir::BlockGraph& block, Emitter& emitter, const Frame& frame,
                          const BlockOp& op, ir::ValueId a, ir::ValueId b) const {
     const Operation& o = op.operation;
+    if (o.online) return online_node(block, emitter, op, a, b);
     if (o.op == ir::OpKind::kMatmul) std::tie(a, b) = emitter.oriented(o, op.cls, a, b);
     if (op.accumulate) {
       ir::Accumulator acc = b == ir::kNoValue
@@ -244,6 +246,26 @@ class Lowering {
       return emitter.graph.broadcast(a, std::move(axes));
     }
     return emitter.pointwise(o, a, b);
+  }
+
+  // The mean and the squared deviations of one x are results of one accumulator.
+  ir::ValueId online_node(ir::BlockGraph& block, Emitter& emitter, const BlockOp& op, ir::ValueId a,
+                          ir::ValueId b) const {
+    const Online& online = space_.online(op.operation, op.cls);
+    int result = online.kind == Online::kSquares ? 1 : 0;
+    ir::Accumulator acc;
+    if (online.kind == Online::kProduct) {
+      bool first = op.operation.a == online.x;
+      acc = ir::make_centered_matmul_accumulator(emitter.graph, first ? a : b, first ? b : a,
+                                                 op.operation.dim);
+    } else {
+      acc = ir::make_deviation_accumulator(emitter.graph, a, op.operation.dim);
+    }
+    std::size_t index = 0;
+    while (index < block.accumulators.size() && !(block.accumulators[index] == acc)) ++index;
+    ir::Axes axes = ir::result_axes(acc, result);
+    if (index == block.accumulators.size()) block.accumulators.push_back(std::move(acc));
+    return emitter.graph.accumulated(static_cast<int>(index), result, std::move(axes));
   }
 
   const Space& space_;
@@ -265,6 +287,7 @@ std::vector<Way> prepare_ways(const Space& space, const std::vector<ClassId>& pr
     changed = false;
     for (const Way& way : space.ways()) {
       const Operation& o = way.operation;
+      if (o.online) continue;
       if (!space.at(way.result).parameter_only || !steps.count(o.a)) continue;
       if (o.b != kNoClass && !steps.count(o.b)) continue;
       int n = 1 + steps[o.a] + (o.b == kNoClass ? 0 : steps[o.b]);

@@ -13,7 +13,8 @@
 namespace tenon::search {
 
 struct Options {
-  int max_kernels = 3;       // custom and library kernels of one µGraph
+  int max_kernels = 0;       // custom and library kernels of one µGraph; 0: 3, or what the
+                             // unfused form needs
   int max_block_ops = 18;    // operators and accumulators of one block graph
   int max_kernel_reads = 3;  // tensors of other kernels that one kernel loads
   int max_prepare_ops = 6;

@@ -4,6 +4,7 @@
 #include <mutex>
 #include <set>
 
+#include "ir/error.h"
 #include "search/rewrite.h"
 
 namespace tenon::search {
@@ -26,6 +27,7 @@ Space::Space(ExpressionTable& table, const RuleSet& rules)
   choose_vocabulary();
   compute_descendants();
   complete();
+  find_online();
   choose_tensors(rules);
 }
 
@@ -155,6 +157,62 @@ void Space::complete() {
     }
 }
 
+// Sums of (x - x̄)² and products of x - x̄, where x̄ is the mean of x along the summed dim.
+void Space::find_online() {
+  std::vector<Way> reductions;
+  for (const Way& way : ways_)
+    if (way.operation.op == ir::OpKind::kSum || way.operation.op == ir::OpKind::kMatmul)
+      reductions.push_back(way);
+  auto mean = [&](ClassId x, ir::DimId dim) {
+    ClassId inverse = table_.constant(ir::Constant{{1, 1}, {{dim, -1}}, {}});
+    ClassId sum = table_.find({ir::OpKind::kSum, x, kNoClass, dim, 0});
+    return sum == kNoClass ? kNoClass : table_.find({ir::OpKind::kMul, sum, inverse, 0, 0});
+  };
+  // Calls f(x, its mean) where `c` is x less its mean along `dim`.
+  auto each_centered = [&](ClassId c, ir::DimId dim, auto&& f) {
+    for (const Operation& d : std::vector<Operation>(table_[c].ways))
+      if (d.op == ir::OpKind::kSub && (table_[d.a].dims & bit(dim)) && mean(d.a, dim) == d.b)
+        f(d.a, d.b);
+  };
+  std::set<std::pair<ClassId, ir::DimId>> means;
+  for (const Way& way : reductions) {
+    const Operation& o = way.operation;
+    auto found = [&](Online::Kind kind, ClassId other) {
+      return [this, &means, &o, &way, kind, other](ClassId x, ClassId average) {
+        if (means.insert({x, o.dim}).second)
+          add_online(Online::kMean, x, kNoClass, o.dim, average);
+        add_online(kind, x, other, o.dim, way.result);
+      };
+    };
+    if (o.op == ir::OpKind::kSum) {
+      for (const Operation& s : std::vector<Operation>(table_[o.a].ways))
+        if (s.op == ir::OpKind::kSquare)
+          each_centered(s.a, o.dim, found(Online::kSquares, kNoClass));
+    } else {
+      each_centered(o.a, o.dim, found(Online::kProduct, o.b));
+      each_centered(o.b, o.dim, found(Online::kProduct, o.a));
+    }
+  }
+}
+
+void Space::add_online(Online::Kind kind, ClassId x, ClassId other, ir::DimId dim, ClassId result) {
+  if (!is_reachable(x) || !is_reachable(result)) return;
+  Operation operation{ir::OpKind::kSum, x, kNoClass, dim, 0};
+  if (kind == Online::kProduct) operation = {ir::OpKind::kMatmul, x, other, dim, 0};
+  table_.normalize(operation);
+  operation.online = true;
+  online_.push_back({kind, operation, x, other, result});
+  Way way{operation, result, true};
+  ways_.push_back(way);
+  if (closed_) known_[place(operation.a, operation.b)]->ways.push_back(way);
+}
+
+const Online& Space::online(const Operation& operation, ClassId result) const {
+  for (const Online& o : online_)
+    if (o.operation == operation && o.result == result) return o;
+  TENON_CHECK(false, "an operator marked online is one");
+}
+
 const PairWays& Space::between(ClassId a, ClassId b) {
   if (closed_) return *known_[place(a, b)];
   {
@@ -197,7 +255,7 @@ void Space::choose_tensors(const RuleSet& rules) {
     bool only_prepares = true;
     for (const Way& way : ways_) {
       const Operation& o = way.operation;
-      if (o.a != c && o.b != c) continue;
+      if ((o.a != c && o.b != c) || o.online) continue;
       ClassId other = o.a == c ? o.b : o.a;
       bool alone = is_pointwise(o) && (other == kNoClass || table_[other].is_constant) &&
                    table_[way.result].dims == e.dims;

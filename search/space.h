@@ -19,6 +19,16 @@ struct Way {
   bool admitted = false;  // occurs in some expression equal to the program
 };
 
+// What a reduction about a running mean makes of `x`: its mean along a dim, the sum of its squared
+// deviations, or the product of its deviations with `other`.
+struct Online {
+  enum Kind : std::uint8_t { kMean, kSquares, kProduct } kind = kMean;
+  Operation operation;  // sum(x) or matmul(x, other), marked online
+  ClassId x = kNoClass;
+  ClassId other = kNoClass;
+  ClassId result = kNoClass;
+};
+
 // All that the operators of the vocabulary make of two classes.
 struct PairWays {
   std::vector<Way> ways;
@@ -39,6 +49,9 @@ class Space {
   const std::vector<Way>& ways() const { return ways_; }            // admitted
   // Safe to call from several threads.
   const PairWays& between(ClassId a, ClassId b);
+  // Reductions about a running mean; their operations are among the ways too.
+  const std::vector<Online>& online() const { return online_; }
+  const Online& online(const Operation& operation, ClassId result) const;
   ClassId class_count() const { return static_cast<ClassId>(reachable_.size()); }
   // The class of a value of the program's graph.
   ClassId program_class(ir::ValueId v) const {
@@ -66,6 +79,8 @@ class Space {
  private:
   void choose_vocabulary();
   void complete();
+  void find_online();
+  void add_online(Online::Kind kind, ClassId x, ClassId other, ir::DimId dim, ClassId result);
   void choose_tensors(const RuleSet& rules);
   bool spread(ClassId c) const;
   bool descends(ClassId from, ClassId to) const;
@@ -82,6 +97,7 @@ class Space {
   std::vector<bool> reachable_;
   std::vector<ClassId> classes_;
   std::vector<Way> ways_;
+  std::vector<Online> online_;
   std::vector<ir::OpKind> unary_, binary_;
   std::vector<ir::DimId> sum_dims_, product_dims_;
   std::vector<DimSet> broadcast_dims_;

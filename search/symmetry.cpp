@@ -75,13 +75,15 @@ class Pairing {
   bool map_classes() {
     std::vector<bool> known(out_.classes.size(), false);
     std::map<Operation, ClassId> made;
-    for (const Way& way : space_.ways()) made[way.operation] = way.result;
+    for (const Way& way : space_.ways())
+      if (!way.operation.online) made[way.operation] = way.result;
     for (ClassId c : space_.classes())
       known[static_cast<std::size_t>(c)] = space_.at(c).input >= 0 || space_.at(c).is_constant;
     for (bool changed = true; changed;) {
       changed = false;
       for (const Way& way : space_.ways()) {
         const Operation& o = way.operation;
+        if (o.online) continue;
         if (known[static_cast<std::size_t>(way.result)] || !known[static_cast<std::size_t>(o.a)])
           continue;
         if (o.b != kNoClass && !known[static_cast<std::size_t>(o.b)]) continue;

@@ -15,18 +15,32 @@ bool has_product(const ir::BlockGraph& block) {
                      [](const ir::Node& n) { return n.op == ir::OpKind::kMatmul; });
 }
 
-// Nothing but one product and rounding.
-bool bare_product(const ir::BlockGraph& block) {
+bool pointwise(ir::OpKind op) {
+  return op != ir::OpKind::kAccumulated && ir::info(op).op_class == ir::OpClass::kPointwise;
+}
+
+// One product of loaded tensors, rounding, and what parameters add to or scale of the result.
+bool bare_product(const ir::MuGraph& graph, const ir::BlockGraph& block) {
+  auto parameter = [&](ir::ValueId v) {
+    if (!block.graph.is_input(v)) return false;
+    auto t = static_cast<std::size_t>(block.inputs[static_cast<std::size_t>(v)].tensor);
+    return t < graph.signature.inputs.size() &&
+           graph.signature.inputs[t].role == ir::Role::kParameter;
+  };
   int products = 0;
   for (const ir::Accumulator& acc : block.accumulators) {
     if (acc.kind != "matmul") return false;
+    for (ir::ValueId operand : acc.operands)
+      if (!block.graph.is_input(operand)) return false;
     ++products;
   }
   for (const ir::Node& node : block.graph.nodes()) {
     if (node.op == ir::OpKind::kMatmul) ++products;
-    if (node.op != ir::OpKind::kMatmul && node.op != ir::OpKind::kCast &&
-        node.op != ir::OpKind::kAccumulated)
-      return false;
+    bool passes = node.op == ir::OpKind::kMatmul || node.op == ir::OpKind::kCast ||
+                  node.op == ir::OpKind::kAccumulated;
+    bool bias = pointwise(node.op) && node.b != ir::kNoValue &&
+                (parameter(node.a) || parameter(node.b));
+    if (!passes && !bias) return false;
   }
   return products == 1;
 }
@@ -46,7 +60,7 @@ Facts facts_of(const ir::MuGraph& graph) {
       ++facts.libraries;
       continue;
     }
-    if (has_product(*block) && !bare_product(*block)) facts.unfused = false;
+    if (has_product(*block) && !bare_product(graph, *block)) facts.unfused = false;
     for (const ir::GridDim& d : block->grid) facts.splits += d.split;
   }
   return facts;

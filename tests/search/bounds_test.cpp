@@ -128,7 +128,7 @@ TEST(Bounds, BudgetKeepsWhatWasFound) {
 TEST(Bounds, BadOptionsAreUserErrors) {
   auto fails = [](Options options) { EXPECT_THROW(enumerate(linear(), options), UserError); };
   Options o;
-  o.max_kernels = 0;
+  o.max_kernels = -1;
   fails(o);
   o = {};
   o.max_block_ops = -1;

@@ -40,12 +40,15 @@ TEST(Rules, EachHasAnArgument) {
 TEST(Rules, ExactRulesRemoveNothing) {
   for (const Case& c : small_cases()) {
     Result on = search(c, {});
+    // The walk from stores to loads takes the other exact rules for granted: what they save is seen
+    // against the forward walk.
+    Result forward = search(c, {"goal"});
     ASSERT_FALSE(on.graphs.empty());
     for (const Rule& rule : rules()) {
       if (!rule.exact) continue;
       Result off = search(c, {rule.name});
       EXPECT_EQ(identities(on), identities(off)) << c.name << " without " << rule.name;
-      EXPECT_GE(off.counters.enumerated, on.counters.enumerated) << c.name << ", " << rule.name;
+      EXPECT_GE(off.counters.enumerated, forward.counters.enumerated) << c.name << ", " << rule.name;
       EXPECT_EQ(off.counters.pruned.at(rule.name), 0u);
     }
   }
@@ -57,7 +60,7 @@ TEST(Rules, ExactRulesRemoveNothingTogether) {
     Result on = search(c, {});
     Result off = search(c, {"maps", "expression", "ends", "bounds"});
     EXPECT_EQ(identities(on), identities(off)) << c.name;
-    EXPECT_GT(off.counters.enumerated, on.counters.enumerated);
+    EXPECT_GT(off.counters.enumerated, search(c, {"goal"}).counters.enumerated);
   }
 }
 
@@ -66,7 +69,7 @@ TEST(Rules, ExactRulesRemoveNothingOfTheRealProgram) {
   Options options;
   options.max_kernels = 2;
   Result on = enumerate(rmsnorm_linear(), options);
-  for (const char* rule : {"order", "equivalence", "maps", "bounds", "ends"}) {
+  for (const char* rule : {"order", "equivalence", "maps", "bounds", "ends", "goal"}) {
     Options without = options;
     without.rules_off = {rule};
     EXPECT_EQ(identities(on), identities(enumerate(rmsnorm_linear(), without))) << rule;
