@@ -20,6 +20,8 @@ enum Part : int {
   kPhase,
   kWholeRows,
   kCancels,
+  kOnline,
+  kElsewhere,
 };
 
 bool large(DimSet dims) { return std::popcount(dims) >= 2; }
@@ -97,8 +99,16 @@ Cost CostTable::nothing() const {
 }
 
 void CostTable::count(const KernelForm& form, std::map<Key, int>& parts, Cost& cost) const {
+  // Elementwise work that no other block repeats, of an epilogue say, counts by whether there is
+  // any: more of it on the same elements only breaks ties.
   auto add = [&](int part, DimSet dims = 0, bool repeated = false) {
-    ++parts[{part, dims, repeated}];
+    int& count = parts[{part, dims, repeated}];
+    if (part != kPointwise || repeated)
+      ++count;
+    else if (count == 0)
+      count = 1;
+    else
+      ++cost.small;
   };
   auto moves = [&](ClassId c) {
     DimSet dims = space_.at(c).dims;
@@ -113,53 +123,64 @@ void CostTable::count(const KernelForm& form, std::map<Key, int>& parts, Cost& c
   for (const Load& load : form.loads)
     if (!space_.at(load.cls).constant) moves(load.cls);
   for (int v : form.stores) moves(form.cls(v));
-  bool product = false;
+  const bool product = std::any_of(form.ops.begin(), form.ops.end(), [](const BlockOp& op) {
+    return op.operation.op == ir::OpKind::kMatmul;
+  });
   for (const BlockOp& op : form.ops) {
     const Operation& o = op.operation;
     cost.foreign += !space_.in_program(o);
+    if (o.op == ir::OpKind::kMatmul && !space_.in_program(o)) add(kElsewhere);
     if (o.op == ir::OpKind::kBroadcast) continue;
     DimSet dims = space_.at(op.cls).dims | space_.at(o.a).dims;
     bool two = o.b != kNoClass;
     if (two) dims |= space_.at(o.b).dims;
-    product = product || o.op == ir::OpKind::kMatmul;
     if (o.online) {
-      const Online& online = space_.online(o, op.cls);
-      const bool repeated = form.frame.grid_dims() & ~space_.at(online.x).dims;
-      auto several = [&](int part, DimSet along, int n) {
-        for (int i = 0; i < n; ++i) {
-          add(part, along);
-          if (repeated) add(part, along, true);
-        }
-      };
-      // The mean comes with the squares; a product moves its mean, and corrects what it has.
-      if (online.kind == Online::kSquares) {
-        several(kPointwise, space_.at(online.x).dims, 4);
-        several(kSumOp, space_.at(online.x).dims, 2);
-      } else if (online.kind == Online::kProduct) {
-        add(kProductOp, dims);
-        several(kPointwise, space_.at(online.x).dims, 2);
-        several(kSumOp, space_.at(online.x).dims, 1);
-        several(kSumOp, space_.at(online.other).dims, 1);
-        several(kPointwise, space_.at(op.cls).dims, 2);
-      }
+      count_online(form, space_.online(o, op.cls), add);
       continue;
     }
     auto reduced = [&](ClassId c) {
       return !space_.at(c).parameter_only && !(space_.at(c).dims & space_.reduced_dims());
     };
     if (o.op == ir::OpKind::kSub && reduced(o.a) && reduced(o.b)) add(kCancels);
-    if (!large(dims)) {
+    // What a kernel without products does with the elements it moves is hidden behind the move.
+    const bool repeated = form.frame.grid_dims() & ~dims;
+    if (!large(dims) || (!product && !repeated)) {
       ++cost.small;
       continue;
     }
     // One that blocks repeat is no cheaper than one that they do not.
     add(kind_of(o.op), dims);
-    if (form.frame.grid_dims() & ~dims) add(kind_of(o.op), dims, true);
+    if (repeated) add(kind_of(o.op), dims, true);
   }
-  if (reduces(form)) add(form.frame.split ? kSplit : kSerial);
+  // Without a product a kernel moves each element once: rows are blocks enough.
+  if (reduces(form) && (product || form.frame.split)) add(form.frame.split ? kSplit : kSerial);
   // Nor is a launch cheaper than a phase.
   for (int p = 0; p < std::max(1, phases(form)); ++p) add(kPhase);
   if (product && form.frame.loop < 0) add(kWholeRows);
+}
+
+// Moving a mean costs more than summing; the mean comes with the squares.
+template <class Add>
+void CostTable::count_online(const KernelForm& form, const Online& online, Add&& add) const {
+  const DimSet x = space_.at(online.x).dims;
+  auto several = [&](int part, DimSet dims, int n) {
+    for (int i = 0; i < n; ++i) {
+      add(part, dims, false);
+      if (form.frame.grid_dims() & ~dims) add(part, dims, true);
+    }
+  };
+  bool squares = std::any_of(form.ops.begin(), form.ops.end(), [&](const BlockOp& op) {
+    return op.operation.online && space_.online(op.operation, op.cls).kind == Online::kSquares &&
+           op.operation.a == online.x;
+  });
+  if (online.kind == Online::kMean && squares) return;
+  add(kOnline, x, false);
+  several(kPointwise, x, online.kind == Online::kSquares ? 4 : 2);
+  several(kSumOp, x, online.kind == Online::kSquares ? 2 : 1);
+  if (online.kind != Online::kProduct) return;
+  several(kProductOp, x | space_.at(online.other).dims, 1);
+  several(kSumOp, space_.at(online.other).dims, 1);
+  several(kPointwise, space_.at(online.result).dims, 2);
 }
 
 void CostTable::count(const LibraryForm& form, std::map<Key, int>& parts) const {

@@ -27,11 +27,12 @@ bool same_parts(const Cost& a, const Cost& b);
 // The parts are
 //  - launches; kernels that reduce serially, and kernels that split a reduction;
 //  - tensors of two axes or more that are loaded or stored, by their dims; prepared ones again;
-//  - operators by kind (pointwise, sum, product, library product) and the dims they run over;
-//    those that blocks along other dims repeat once more;
+//  - operators by kind (pointwise, sum, product, library product) and the dims they run over, in
+//    kernels with products, or where blocks along other dims repeat them; those once more;
 //  - phases: launches, and reductions in one kernel that wait for one another;
 //  - products over whole rows in one block, which must hold them;
-//  - differences of reduced values, which cancel.
+//  - differences of reduced values, which cancel; sums about a running mean; products that the
+//    program does not make, whose operands are rounded at other points than the program's.
 class CostTable {
  public:
   CostTable(const Space& space, const std::vector<Choice>& choices);
@@ -42,6 +43,8 @@ class CostTable {
   using Key = std::tuple<int, DimSet, bool>;
   std::size_t part(const Key& key);
   void count(const KernelForm& form, std::map<Key, int>& parts, Cost& cost) const;
+  template <class Add>
+  void count_online(const KernelForm& form, const Online& online, Add&& add) const;
   void count(const LibraryForm& form, std::map<Key, int>& parts) const;
 
   const Space& space_;
