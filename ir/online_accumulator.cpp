@@ -141,8 +141,7 @@ Accumulator make_centered_matmul_accumulator(const Graph& body, ValueId x, Value
   ValueId rc = m.input("count.right", {});
   Merged merged = merge_means(m, lm, lc, rm, rc);
   auto about = [&](ValueId p, ValueId from, ValueId s) {
-    return m.binary(OpKind::kSub, p,
-                    outer(m, m.binary(OpKind::kSub, merged.mean, from), s, both));
+    return m.binary(OpKind::kSub, p, outer(m, m.binary(OpKind::kSub, merged.mean, from), s, both));
   };
   acc.merge_out = {m.binary(OpKind::kAdd, about(lp, lm, ls), about(rp, rm, rs)), merged.mean,
                    m.binary(OpKind::kAdd, ls, rs), merged.count};
@@ -164,8 +163,7 @@ bool is_centered_matmul_accumulator(const Accumulator& acc, const Graph& body) {
   if (acc.kind != "custom" || acc.operands.size() != 2) return false;
   for (ValueId operand : acc.operands)
     if (find_dim(body.axes(operand), acc.dim) < 0) return false;
-  return acc ==
-         make_centered_matmul_accumulator(body, acc.operands[0], acc.operands[1], acc.dim);
+  return acc == make_centered_matmul_accumulator(body, acc.operands[0], acc.operands[1], acc.dim);
 }
 
 }  // namespace tenon::ir

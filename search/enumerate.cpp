@@ -158,7 +158,8 @@ class Enumeration {
       if (goal_directed()) {
         backward.push_back(std::make_unique<GoalSearch>(space, frame, rules_, stopped_));
         for (std::size_t b = 0; b < backward.back()->branches(); ++b)
-          tasks.push_back([s = backward.back().get(), b](auto& bounds) { return s->run(b, bounds); });
+          tasks.push_back(
+              [s = backward.back().get(), b](auto& bounds) { return s->run(b, bounds); });
         continue;
       }
       forward.push_back(std::make_unique<BlockSearch>(space, frame, rules_, stopped_));
@@ -166,7 +167,7 @@ class Enumeration {
       for (std::size_t b = 0; b < forward.back()->branches(); ++b)
         tasks.push_back([s = forward.back().get(), b](auto& bounds) { return s->run(b, bounds); });
     }
-  // The last depth repeats the ones before, whose counts are then forgotten.
+    // The last depth repeats the ones before, whose counts are then forgotten.
     BlockResult all;
     for (int part = 1; part <= kDepths && !(part > 1 && stopped_()); ++part) {
       BlockBounds bounds;
@@ -237,7 +238,8 @@ class Enumeration {
       if (!stopped_()) return false;
       return ++visits > kVisitsAfterStop;
     };
-    KernelResult result = kernel_graphs(space, choice, rules_, bounds, exchanges(space, program_), stop);
+    KernelResult result =
+        kernel_graphs(space, choice, rules_, bounds, exchanges(space, program_), stop);
     note_stop();
     enumerated_ += result.visited;
     pruned_ += result.pruned;

@@ -14,7 +14,7 @@ namespace tenon::search {
 // Counts by part (CostParts), and what only breaks ties.
 struct Cost {
   std::vector<std::uint16_t> parts;
-  std::uint32_t small = 0;  // operators and transfers of vectors: of lower order
+  std::uint32_t small = 0;    // operators and transfers of vectors: of lower order
   std::uint32_t foreign = 0;  // operators that the program does not spell so
   void operator+=(const Cost& other);
 };

@@ -78,7 +78,8 @@ const std::vector<Rule>& rules() {
        "to a value of the same axes is not stored: storing the latter moves as much and leaves "
        "less "
        "to each reader. Nor is one that pointwise operators make of values with fewer axes: those "
-       "are less to move. Of parameters, what only parameters join is not prepared, but its result.",
+       "are less to move. Of parameters, what only parameters join is not prepared, but its "
+       "result.",
        false},
       {"inline",
        "Dominance. A kernel of pointwise operators only, whose readers are custom kernels, writes "

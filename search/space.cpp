@@ -179,8 +179,7 @@ void Space::find_online() {
     const Operation& o = way.operation;
     auto found = [&](Online::Kind kind, ClassId other) {
       return [this, &means, &o, &way, kind, other](ClassId x, ClassId average) {
-        if (means.insert({x, o.dim}).second)
-          add_online(Online::kMean, x, kNoClass, o.dim, average);
+        if (means.insert({x, o.dim}).second) add_online(Online::kMean, x, kNoClass, o.dim, average);
         add_online(kind, x, other, o.dim, way.result);
       };
     };

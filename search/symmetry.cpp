@@ -163,8 +163,8 @@ KernelNumbers::KernelNumbers(const std::vector<Choice>& choices,
   };
   for (const Choice& choice : choices) {
     const KernelChoice& kernel = choice.kernel;
-    own_.push_back(number(kernel.form ? contents(*kernel.form)
-                                      : library_contents(*kernel.library, nullptr)));
+    own_.push_back(
+        number(kernel.form ? contents(*kernel.form) : library_contents(*kernel.library, nullptr)));
     for (std::size_t e = 0; e < exchanges.size(); ++e)
       mapped_[e].push_back(number(kernel.form ? contents(mapped(*kernel.form, exchanges[e]))
                                               : library_contents(*kernel.library, &exchanges[e])));

@@ -11,8 +11,8 @@ namespace tenon::search {
 // Exchanges two outputs, and with them inputs, dims and classes, so that the program stays as it
 // is. Its own inverse.
 struct Exchange {
-  std::vector<ClassId> classes;    // by ClassId; itself where nothing changes
-  std::vector<ir::DimId> dims;     // by DimId
+  std::vector<ClassId> classes;  // by ClassId; itself where nothing changes
+  std::vector<ir::DimId> dims;   // by DimId
 };
 
 // All exchanges of two outputs.

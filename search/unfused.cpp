@@ -38,8 +38,8 @@ bool bare_product(const ir::MuGraph& graph, const ir::BlockGraph& block) {
     if (node.op == ir::OpKind::kMatmul) ++products;
     bool passes = node.op == ir::OpKind::kMatmul || node.op == ir::OpKind::kCast ||
                   node.op == ir::OpKind::kAccumulated;
-    bool bias = pointwise(node.op) && node.b != ir::kNoValue &&
-                (parameter(node.a) || parameter(node.b));
+    bool bias =
+        pointwise(node.op) && node.b != ir::kNoValue && (parameter(node.a) || parameter(node.b));
     if (!passes && !bias) return false;
   }
   return products == 1;

@@ -2,6 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <map>
+#include <random>
 
 #include "ir/error.h"
 #include "tests/search/programs.h"
@@ -48,7 +51,8 @@ TEST(Rules, ExactRulesRemoveNothing) {
       if (!rule.exact) continue;
       Result off = search(c, {rule.name});
       EXPECT_EQ(identities(on), identities(off)) << c.name << " without " << rule.name;
-      EXPECT_GE(off.counters.enumerated, forward.counters.enumerated) << c.name << ", " << rule.name;
+      EXPECT_GE(off.counters.enumerated, forward.counters.enumerated)
+          << c.name << ", " << rule.name;
       EXPECT_EQ(off.counters.pruned.at(rule.name), 0u);
     }
   }
@@ -92,16 +96,18 @@ std::size_t intermediates(const ir::MuGraph& g) {
 }
 
 // A dominance rule only drops: what it keeps was there, and of what was there a µGraph with as
-// few kernels and as few intermediates remains.
+// few kernels and as few intermediates remains. (Costs are compared across all µGraphs, so the
+// rule "cost" would answer for the others.)
 TEST(Rules, DominanceKeepsABestOne) {
-  for (const ir::Program& program : {rmsnorm_linear(), scaled_linear(), rmsnorm()}) {
+  for (const ir::Program& program : {rmsnorm_linear(), scaled_linear(), rmsnorm(), two_linears()}) {
     Options options;
     options.max_kernels = 2;
+    options.rules_off = {"cost"};
     Result on = enumerate(program, options);
     for (const Rule& rule : rules()) {
-      if (rule.exact) continue;
+      if (rule.exact || rule.name == "cost") continue;
       Options without = options;
-      without.rules_off = {rule.name};
+      without.rules_off.push_back(rule.name);
       Result off = enumerate(program, without);
       std::set<std::string> more = identities(off);
       for (const std::string& id : identities(on)) EXPECT_TRUE(more.count(id)) << rule.name;
@@ -112,6 +118,97 @@ TEST(Rules, DominanceKeepsABestOne) {
         })) << rule.name;
     }
   }
+}
+
+using Parts = std::map<std::string, int>;
+
+// Some of what a µGraph costs, counted on the µGraph itself: launches, tensors moved by their
+// dims, prepared matrices, products by how they run.
+Parts parts_of(const ir::MuGraph& g) {
+  Parts parts;
+  auto moves = [&](ir::TensorId t) {
+    const ir::Tensor& tensor = g.tensors[static_cast<std::size_t>(t)];
+    if (tensor.axes.size() < 2) return;
+    std::string dims = "moves";
+    for (const ir::Axis& axis : tensor.axes) dims += " " + std::to_string(axis.dim);
+    ++parts[dims];
+    if (tensor.kind == ir::TensorKind::kPrepared) ++parts["prepared"];
+  };
+  for (const ir::Kernel& kernel : g.kernels) {
+    ++parts["launches"];
+    if (const ir::LibraryMatmul* product = kernel.library()) {
+      ++parts["library"];
+      for (ir::TensorId t : {product->a, product->b, product->out}) moves(t);
+      continue;
+    }
+    const ir::BlockGraph& block = *kernel.block();
+    for (const ir::BlockInput& in : block.inputs) moves(in.tensor);
+    for (const ir::BlockOutput& out : block.outputs) moves(out.tensor);
+    int products =
+        count_nodes(block.graph, ir::OpKind::kMatmul) + count_accumulators(block, "matmul");
+    parts["products"] += products;
+    if (products > 0) ++parts[is_split(block) ? "split" : "serial"];
+    if (products > 0 && block.loop.empty()) ++parts["whole rows"];
+  }
+  return parts;
+}
+
+// Whatever the parts weigh, a cheapest µGraph is as cheap with the rule as without.
+TEST(Rules, CostKeepsTheCheapestForEveryWeighting) {
+  std::mt19937 random(3);
+  std::uniform_real_distribution<double> exponent(-6, 6);
+  std::size_t dropped = 0;
+  for (const ir::Program& program :
+       {rmsnorm_linear(), scaled_linear(), add_linear(), two_linears(), rmsnorm()}) {
+    Options options;
+    Result on = enumerate(program, options);
+    options.rules_off = {"cost"};
+    Result off = enumerate(program, options);
+    EXPECT_LE(on.graphs.size(), off.graphs.size());
+    std::set<std::string> more = identities(off);
+    for (const std::string& id : identities(on)) EXPECT_TRUE(more.count(id));
+    std::vector<Parts> kept, all;
+    std::set<std::string> names;
+    for (const ir::MuGraph& g : on.graphs) kept.push_back(parts_of(g));
+    for (const ir::MuGraph& g : off.graphs) {
+      all.push_back(parts_of(g));
+      for (const auto& [name, n] : all.back()) names.insert(name);
+    }
+    for (int trial = 0; trial < 200; ++trial) {
+      std::map<std::string, double> weight;
+      for (const std::string& name : names) weight[name] = std::exp2(exponent(random));
+      auto least = [&](const std::vector<Parts>& graphs) {
+        double best = 1e300;
+        for (const Parts& parts : graphs) {
+          double sum = 0;
+          for (const auto& [name, n] : parts) sum += weight[name] * n;
+          best = std::min(best, sum);
+        }
+        return best;
+      };
+      EXPECT_LE(least(kept), least(all) * (1 + 1e-12)) << program.signature.program;
+    }
+    dropped += off.graphs.size() - on.graphs.size();
+  }
+  EXPECT_GT(dropped, 10u);
+}
+
+// Products of one X that a program treats alike are treated alike, or not told apart at all.
+TEST(Rules, UniformTreatsExchangeableOutputsAlike) {
+  Options options;
+  options.rules_off = {"cost"};
+  Result on = enumerate(two_linears(), options);
+  options.rules_off.push_back("uniform");
+  Result off = enumerate(two_linears(), options);
+  EXPECT_LT(on.graphs.size(), off.graphs.size());
+  auto mixed = [](const ir::MuGraph& g) {
+    if (g.kernels.size() != 2) return false;
+    const ir::BlockGraph* a = g.kernels[0].block();
+    const ir::BlockGraph* b = g.kernels[1].block();
+    return !a != !b || (a && b && is_split(*a) != is_split(*b));
+  };
+  EXPECT_TRUE(std::none_of(on.graphs.begin(), on.graphs.end(), mixed));
+  EXPECT_TRUE(std::any_of(off.graphs.begin(), off.graphs.end(), mixed));
 }
 
 // The thread level: µGraphs without the rule are the kept ones up to spelling, so that a kept
