@@ -511,7 +511,14 @@ bool is_hopper_family(const std::string& name) {
 KernelSchedule canonical_hopper(const KernelSchedule& schedule) {
   if (schedule.family == "small_m") return schedule_of(small_m_params(schedule));
   if (schedule.family == "multicast") return schedule_of(multicast_params(schedule));
-  if (schedule.family == "gemm") return schedule_of(gemm_params(schedule));
+  if (schedule.family == "gemm") {
+    // Parameters of sums that are taken in another way, or not at all, change nothing.
+    GemmParams p = gemm_params(schedule);
+    const GemmParams d;
+    if (p.statistics != 3) p.slices = d.slices;
+    if (p.statistics != 2) p.row_slots = d.row_slots;
+    return schedule_of(p);
+  }
   return schedule;
 }
 

@@ -33,9 +33,11 @@ double number(double v) { return std::isfinite(v) ? v : 1e300; }  // JSON has no
 
 class Acceptance {
  public:
-  Acceptance(runtime::Device& device, Expectations& expected, const Candidate& candidate)
+  Acceptance(runtime::Device& device, Expectations& expected, const Candidate& candidate,
+             DeviceExpectations* on_device)
       : device_(device),
         expected_(expected),
+        on_device_(on_device),
         plan_(candidate.plan),
         executable_(device.load(candidate.plan, candidate.cubins)) {
     const ir::Signature& s = signature();
@@ -64,9 +66,14 @@ class Acceptance {
     for (Family f : families())
       if (hostile_weights(f)) check_family(f, tuned);
     inputs_unchanged();
-    figures["reference_rows"] = expected_.row_dim() < 0
-                                    ? "all"
-                                    : fmt::format("at most {} of a family", expected_.row_limit());
+    figures["reference_rows"] =
+        expected_.row_dim() < 0
+            ? "all"
+            : fmt::format("at most {} of a family on the host", expected_.row_limit());
+    if (sampled(tuned))
+      figures["device_reference"] = all_rows_    ? "every row of every family"
+                                    : on_device_ ? on_device_->why()
+                                                 : "none";
   }
 
  private:
@@ -98,56 +105,65 @@ class Acceptance {
     device_.synchronize();
   }
 
-  // Launches twice over poisoned outputs; the outputs' bytes. Throws Wrong.
-  std::vector<Bytes> launch(const std::vector<Tensor>& activations, std::int64_t m) {
-    // Buffers are kept between launches of one size: allocating costs more than small kernels do.
-    std::vector<std::unique_ptr<GuardedBuffer>>&in = activations_, &out = outputs_;
-    in.resize(activations.size());
-    out.resize(signature().outputs.size());
-    auto ensure = [this](std::unique_ptr<GuardedBuffer>& buffer, std::size_t bytes) {
-      if (!buffer || buffer->size() != bytes)
-        buffer = std::make_unique<GuardedBuffer>(device_, bytes);
-    };
+  // Does the host's reference leave rows out?
+  bool sampled(std::int64_t m) const {
+    return expected_.row_dim() >= 0 && expected_.rows_at(m) > expected_.row_limit();
+  }
+
+  using Buffers = std::vector<std::unique_ptr<GuardedBuffer>>;
+
+  // Buffers are kept between launches of one size: allocating costs more than small kernels do.
+  void ensure(std::unique_ptr<GuardedBuffer>& buffer, std::size_t bytes) {
+    if (!buffer || buffer->size() != bytes)
+      buffer = std::make_unique<GuardedBuffer>(device_, bytes);
+  }
+
+  // Launches twice over poisoned outputs, which then hold the result. Throws Wrong.
+  void launch(const std::vector<Tensor>& activations, std::int64_t m) {
+    activations_.resize(activations.size());
     std::vector<Bytes> sent(activations.size());
-    std::vector<const void*> inputs;
-    std::vector<void*> outputs;
+    inputs_.clear();
     for (std::size_t i = 0; i < activations.size(); ++i) {
       if (signature().inputs[i].role == ir::Role::kActivation) {
         sent[i] = to_bytes(activations[i].data, input_type(i));
-        ensure(in[i], sent[i].size());
-        in[i]->upload(sent[i]);
+        ensure(activations_[i], sent[i].size());
+        activations_[i]->upload(sent[i]);
       }
-      inputs.push_back(in[i] ? in[i]->data() : parameters_[i]->data());
+      inputs_.push_back(activations_[i] ? activations_[i]->data() : parameters_[i]->data());
     }
     const ir::Extents extents = expected_.extents_at(m);
-    for (std::size_t o = 0; o < out.size(); ++o) {
-      std::size_t count =
-          static_cast<std::size_t>(ir::element_count(signature().output_axes[o], extents));
-      ensure(out[o], count * ir::size_of(output_type(o)));
-      outputs.push_back(out[o]->data());
-    }
-    std::vector<Bytes> first;
-    for (int repeat = 0; repeat < 2; ++repeat) {
-      for (auto& o : out) o->poison();
-      executable_->launch(inputs.data(), outputs.data(), m, nullptr, repeat > 0);
-      device_.synchronize();
-      for (std::size_t o = 0; o < out.size(); ++o) {
-        Bytes bytes = out[o]->download();
-        if (repeat == 0)
-          first.push_back(std::move(bytes));
-        else if (bytes != first[o])
-          throw Wrong(fmt::format("output {} differs between two launches on the same inputs",
-                                  signature().outputs[o].name));
+    for (Buffers* buffers : {&outputs_, &again_}) {
+      buffers->resize(signature().outputs.size());
+      std::vector<void*> outputs;
+      for (std::size_t o = 0; o < buffers->size(); ++o) {
+        const std::size_t count =
+            static_cast<std::size_t>(ir::element_count(signature().output_axes[o], extents));
+        ensure((*buffers)[o], count * ir::size_of(output_type(o)));
+        (*buffers)[o]->poison();
+        outputs.push_back((*buffers)[o]->data());
       }
+      executable_->launch(inputs_.data(), outputs.data(), m, nullptr, buffers == &again_);
+      device_.synchronize();
     }
-    for (std::size_t i = 0; i < in.size(); ++i) {
-      if (!in[i]) continue;
-      check_guard(*in[i], signature().inputs[i].name);
-      if (in[i]->download() != sent[i])
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
+      if (!same(*outputs_[o], *again_[o]))
+        throw Wrong(fmt::format("output {} differs between two launches on the same inputs",
+                                signature().outputs[o].name));
+      for (const Buffers* buffers : {&outputs_, &again_})
+        check_guard(*(*buffers)[o], signature().outputs[o].name);
+    }
+    for (std::size_t i = 0; i < activations_.size(); ++i) {
+      if (!activations_[i]) continue;
+      check_guard(*activations_[i], signature().inputs[i].name);
+      if (activations_[i]->download() != sent[i])
         throw Wrong("input " + signature().inputs[i].name + " was overwritten");
     }
-    for (std::size_t o = 0; o < out.size(); ++o) check_guard(*out[o], signature().outputs[o].name);
-    return first;
+  }
+
+  bool same(const GuardedBuffer& a, const GuardedBuffer& b) {
+    if (DeviceMath* math = on_device_ ? on_device_->math() : nullptr)
+      return math->equal(a.data(), b.data(), a.size());
+    return a.download() == b.download();
   }
 
   static void check_guard(const GuardedBuffer& buffer, const std::string& tensor) {
@@ -167,48 +183,86 @@ class Acceptance {
   }
 
   void check_family(Family family, std::int64_t m) {
-    std::vector<Bytes> got = launch(expected_.activations(family, m), m);
-    compare(name(family), got, expected_.family(family, m), m);
+    launch(expected_.activations(family, m), m);
+    const bool device = sampled(m) && m == tuned_m() && check_every_row(family, m);
+    compare(name(family), expected_.family(family, m), m, !device);
   }
 
-  // Compares the checked rows with float64, and the class of all others.
-  void compare(const std::string& label, const std::vector<Bytes>& got, const Expectation& e,
-               std::int64_t m) {
-    for (std::size_t o = 0; o < got.size(); ++o) {
+  // Every row against the float64 evaluation on the device; false when there is none.
+  bool check_every_row(Family family, std::int64_t m) {
+    const DeviceMath::Result* want = on_device_ ? on_device_->family(family, inputs_) : nullptr;
+    if (!want) return false;
+    for (std::size_t o = 0; o < want->outputs.size(); ++o) {
+      const DeviceMath::Result::Output& e = want->outputs[o];
+      verifier::NumericReport report = on_device_->math()->compare(
+          outputs_[o]->data(), output_type(o), e.exact->data(), e.rows, e.columns, e.bound);
+      record(name(family), o, m, expected_.rows_at(m), e.reference_error, e.bound, report);
+      figures_->at("families").back()["reference"] = "device";
+      if (!report.pass)
+        refute(name(family), o, m, report.row, report.column,
+               fmt::format("{} (m={}): output {}: {}", name(family), m, signature().outputs[o].name,
+                           report.reason));
+    }
+    all_rows_ = true;
+    return true;
+  }
+
+  void record(const std::string& label, std::size_t o, std::int64_t m, std::int64_t rows_checked,
+              double reference_error, double bound, const verifier::NumericReport& report) {
+    figures_->at("families")
+        .push_back({{"family", label},
+                    {"output", signature().outputs[o].name},
+                    {"m", m},
+                    {"rows_checked", rows_checked},
+                    {"rows", expected_.rows_at(m)},
+                    {"e_reference", number(reference_error)},
+                    {"bound", number(bound)},
+                    {"worst_row", number(report.worst_row)},
+                    {"worst_element", number(report.worst_element)}});
+  }
+
+  [[noreturn]] void refute(const std::string& label, std::size_t o, std::int64_t m,
+                           std::int64_t row, std::int64_t column, const std::string& reason) {
+    counterexample_ = {{"family", label},
+                       {"m", m},
+                       {"output", signature().outputs[o].name},
+                       {"row", row},
+                       {"column", column}};
+    throw Wrong(reason);
+  }
+
+  // Compares the checked rows with float64, and with `classes` the class of all others.
+  void compare(const std::string& label, const Expectation& e, std::int64_t m, bool classes) {
+    for (std::size_t o = 0; o < outputs_.size(); ++o) {
       const Expectation::Output& want = e.outputs[o];
       const std::int64_t row_size = want.columns * want.rows_per_row;
+      const std::size_t row_bytes =
+          static_cast<std::size_t>(row_size) * ir::size_of(output_type(o));
+      const bool all = e.rows.size() == e.finite.size() || classes;
+      const Bytes got = all ? outputs_[o]->download() : Bytes{};
       std::vector<float> y;
       for (std::int64_t r : e.rows) {
+        const std::size_t first = static_cast<std::size_t>(r);
         std::vector<float> row =
-            from_bytes(got[o], output_type(o), static_cast<std::size_t>(r * row_size),
-                       static_cast<std::size_t>(row_size));
+            all ? from_bytes(got, output_type(o), first * static_cast<std::size_t>(row_size),
+                             static_cast<std::size_t>(row_size))
+                : from_bytes(outputs_[o]->download(first * row_bytes, row_bytes), output_type(o), 0,
+                             static_cast<std::size_t>(row_size));
         y.insert(y.end(), row.begin(), row.end());
       }
       const std::int64_t compared = static_cast<std::int64_t>(e.rows.size()) * want.rows_per_row;
       verifier::NumericReport report =
           verifier::compare(y, want.exact, compared, want.columns, want.bound);
-      figures_->at("families")
-          .push_back({{"family", label},
-                      {"output", signature().outputs[o].name},
-                      {"m", m},
-                      {"rows_checked", e.rows.size()},
-                      {"rows", expected_.rows_at(m)},
-                      {"e_reference", number(want.reference_error)},
-                      {"bound", number(want.bound)},
-                      {"worst_row", number(report.worst_row)},
-                      {"worst_element", number(report.worst_element)}});
+      record(label, o, m, static_cast<std::int64_t>(e.rows.size()), want.reference_error,
+             want.bound, report);
       if (!report.pass) {
-        std::int64_t row =
+        const std::int64_t row =
             report.row < 0 ? -1 : e.rows[static_cast<std::size_t>(report.row / want.rows_per_row)];
-        counterexample_ = {{"family", label},
-                           {"m", m},
-                           {"output", signature().outputs[o].name},
-                           {"row", row},
-                           {"column", report.column}};
-        throw Wrong(fmt::format("{} (m={}): output {}, checked row {}: {}", label, m,
-                                signature().outputs[o].name, row, report.reason));
+        refute(label, o, m, row, report.column,
+               fmt::format("{} (m={}): output {}, checked row {}: {}", label, m,
+                           signature().outputs[o].name, row, report.reason));
       }
-      check_classes(label, got[o], output_type(o), e, row_size);
+      if (classes) check_classes(label, got, output_type(o), e, row_size);
     }
   }
 
@@ -252,10 +306,9 @@ class Acceptance {
         std::size_t last = std::min(positions.size(), first + static_cast<std::size_t>(m));
         std::vector<std::int64_t> batch(positions.begin() + static_cast<std::ptrdiff_t>(first),
                                         positions.begin() + static_cast<std::ptrdiff_t>(last));
-        std::vector<Bytes> got =
-            launch(make_one_hot(expected_.workload(), expected_.extents_at(m), i, batch), m);
+        launch(make_one_hot(expected_.workload(), expected_.extents_at(m), i, batch), m);
         Expectation e = slice(expected_.one_hot(i, positions), first, batch.size(), m);
-        quietly([&] { compare("one_hot", got, e, m); });
+        quietly([&] { compare("one_hot", e, m, true); });
         rows += static_cast<std::int64_t>(batch.size());
       }
       done.push_back({{"input", in.name}, {"positions", positions.size()}, {"of", extent}});
@@ -309,11 +362,15 @@ class Acceptance {
  private:
   runtime::Device& device_;
   Expectations& expected_;
+  DeviceExpectations* on_device_;
   const ir::LaunchPlan& plan_;
   std::unique_ptr<runtime::Executable> executable_;
-  std::vector<std::unique_ptr<GuardedBuffer>> parameters_, activations_, outputs_;
+  // Outputs of the first launch and of the second, and what the inputs were.
+  Buffers parameters_, activations_, outputs_, again_;
+  std::vector<const void*> inputs_;
   std::vector<Bytes> parameter_bytes_;
   json* figures_ = nullptr;
+  bool all_rows_ = false;  // the device's reference was used
   json counterexample_;
   double worst_row_ = 0, worst_ratio_ = 0;
 };
@@ -340,14 +397,15 @@ std::vector<std::int64_t> tile_steps(const ir::LaunchPlan& plan, std::int64_t ex
 }
 
 verifier::Evidence accept(runtime::Device& device, Expectations& expected,
-                          const Candidate& candidate, std::uint64_t seed) {
+                          const Candidate& candidate, std::uint64_t seed,
+                          DeviceExpectations* on_device) {
   verifier::Evidence evidence;
   evidence.method = "numeric";
   json figures = {{"seed", seed}, {"device", device.info().id}};
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<Acceptance> acceptance;
   try {
-    acceptance = std::make_unique<Acceptance>(device, expected, candidate);
+    acceptance = std::make_unique<Acceptance>(device, expected, candidate, on_device);
     acceptance->run(figures);
     evidence.verdict = verifier::Verdict::kPass;
   } catch (const Wrong& wrong) {

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "measure/device_expectation.h"
 #include "measure/expectation.h"
 #include "measure/measure.h"
 #include "runtime/device.h"
@@ -13,9 +14,12 @@ namespace tenon::measure {
 // Runs the plan on every input family and compares by the contract of design.md; outputs are
 // poisoned first, every buffer of the caller lies between guard zones, every launch is repeated
 // and must give the same bits, and where m is dynamic other numbers of rows are tried too.
+// Where there are too many rows for the host's float64 reference, it checks a sample of them and
+// `on_device` all of them.
 // Never throws for a candidate's failure: the verdict says what happened.
 verifier::Evidence accept(runtime::Device& device, Expectations& expected,
-                          const Candidate& candidate, std::uint64_t seed);
+                          const Candidate& candidate, std::uint64_t seed,
+                          DeviceExpectations* on_device = nullptr);
 
 // Sizes of tiles and shares that the plan's schedule names, along a reduced dim of `extent`
 // elements: where one-hot rows should sit.

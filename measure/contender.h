@@ -18,6 +18,7 @@ struct Contender {
   std::vector<std::unique_ptr<runtime::Executable>> bindings;  // null: not made yet
   Timing timing;
   double estimate_us = 0;  // of one call
+  bool dropped = false;    // far behind the best at first sight: not sampled further
   int calls = 1;           // of one sample
 
   bool ok() const { return timing.status == Status::kOk; }
@@ -54,7 +55,7 @@ class Rotation {
   void ensure(Contender& contender, int first, int count);
   // Poisons the outputs of set 0, and says whether they hold finite numbers only.
   void poison();
-  bool written(std::string* what);
+  bool written(bool sampled, std::string* what);
   std::string text() const;  // "57 sets of 1.1 MB"
 
  private:

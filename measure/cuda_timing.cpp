@@ -22,6 +22,8 @@ constexpr double kBurstUs = 2000;        // calls above kLongCallUs: short burst
 constexpr double kLongCallUs = 100;
 constexpr int kMostCalls = 4000;
 constexpr auto kIdle = std::chrono::milliseconds(30);
+constexpr auto kScreeningIdle = std::chrono::milliseconds(12);
+constexpr std::size_t kLongScreeningSamples = 2;
 
 // Owns a stream, two events and a graph.
 class Stream {
@@ -129,12 +131,7 @@ class CudaTimer {
         if (!guarded(contenders_[i], [&] { return measure(contenders_[i], *graphs_[i]); }))
           return false;
     for (Contender& c : contenders_) {
-      c.timing.protocol = fmt::format(
-          "cuda graph, {} launch: {} samples of {} calls, {} interleaved, rotating over {}, {}",
-          protocol_.dependent_launch ? "dependent" : "plain", samples, c.calls, contenders_.size(),
-          rotation_.text(),
-          c.estimate_us > kLongCallUs ? "burst (30 ms idle, one replay, one timed)"
-                                      : "one replay, one timed");
+      c.timing.protocol = text_of(c);
       c.timing.median_us = median(c.timing.samples_us);
       c.timing.spread_us = spread(c.timing.samples_us);
     }
@@ -142,6 +139,17 @@ class CudaTimer {
   }
 
  private:
+  std::string text_of(const Contender& c) const {
+    const char* how = c.dropped                      ? "one replay, far behind the best"
+                      : c.estimate_us <= kLongCallUs ? "one replay, one timed"
+                      : protocol_.screening          ? "burst (12 ms idle, one replay, one timed)"
+                                                     : "burst (30 ms idle, one replay, one timed)";
+    return fmt::format(
+        "cuda graph, {} launch: {} samples of {} calls, {} interleaved, rotating over {}, {}",
+        protocol_.dependent_launch ? "dependent" : "plain", c.timing.samples_us.size(), c.calls,
+        contenders_.size(), rotation_.text(), how);
+  }
+
   // Runs a step of a contender that is ok; false when it hung.
   template <class F>
   bool guarded(Contender& c, const F& step) {
@@ -177,7 +185,7 @@ class CudaTimer {
     stream_.stop();
     if (!stream_.wait(protocol_.hang_limit_s)) return false;
     std::string what;
-    if (!rotation_.written(&what)) {
+    if (!rotation_.written(protocol_.screening, &what)) {
       c.fail(Status::kWrongResult, what);
       return true;
     }
@@ -191,6 +199,11 @@ class CudaTimer {
     double us = 0;
     if (!replay(c, graph, us)) return false;
     c.estimate_us = us;
+    if (protocol_.drop_above_us > 0 && us > protocol_.drop_above_us) {
+      c.dropped = true;
+      c.timing.samples_us.push_back(us);
+      return true;
+    }
     const double least = protocol_.min_sample_us > 0 ? protocol_.min_sample_us
                          : us > kLongCallUs          ? kBurstUs
                                                      : kShortSampleUs;
@@ -219,7 +232,11 @@ class CudaTimer {
   }
 
   bool measure(Contender& c, const ReplayGraph& graph) {
-    if (c.estimate_us > kLongCallUs) std::this_thread::sleep_for(kIdle);
+    const bool slow = c.estimate_us > kLongCallUs;
+    const bool enough =
+        slow && protocol_.screening && c.timing.samples_us.size() >= kLongScreeningSamples;
+    if (c.dropped || enough) return true;
+    if (slow) std::this_thread::sleep_for(protocol_.screening ? kScreeningIdle : kIdle);
     double us = 0;
     if (!replay(c, graph, us)) return false;
     c.timing.samples_us.push_back(us);

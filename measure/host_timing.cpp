@@ -52,7 +52,7 @@ void time_on_host(Rotation& rotation, std::vector<Contender>& contenders,
     attempt(rotation, c, 0, 1, protocol);  // first touch of scratch and pages
     if (!c.ok()) continue;
     std::string what;
-    if (!rotation.written(&what)) {
+    if (!rotation.written(false, &what)) {
       c.fail(Status::kWrongResult, what);
       continue;
     }

@@ -48,6 +48,7 @@ class LocalRunner final : public Runner {
       // Freeing memory would wait for the kernel that does not end; the process is to be replaced.
       static_cast<void>(contenders.release());
       for (auto& kept : rotations_) static_cast<void>(kept.release());
+      for (auto& kept : on_device_) static_cast<void>(kept.second.release());
       static_cast<void>(device_.release());
       device_ = nullptr;
     }
@@ -58,7 +59,9 @@ class LocalRunner final : public Runner {
     if (!device_) throw DeviceError(kLost);
     auto it = expected_.find(seed);
     if (it == expected_.end()) it = expected_.emplace(seed, Expectations(workload_, seed)).first;
-    return measure::accept(*device_, it->second, candidate, seed);
+    std::unique_ptr<DeviceExpectations>& on_device = on_device_[seed];
+    if (!on_device) on_device = std::make_unique<DeviceExpectations>(*device_, workload_);
+    return measure::accept(*device_, it->second, candidate, seed, on_device.get());
   }
 
  private:
@@ -81,6 +84,7 @@ class LocalRunner final : public Runner {
   ir::Workload workload_;
   std::unique_ptr<Rotation> rotations_[2];  // without and with rotation
   std::map<std::uint64_t, Expectations> expected_;
+  std::map<std::uint64_t, std::unique_ptr<DeviceExpectations>> on_device_;
 };
 
 }  // namespace

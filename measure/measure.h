@@ -31,6 +31,11 @@ struct Protocol {
   bool dependent_launch = false;  // chain with dependent launch instead of plain graph
   bool rotate = true;  // inputs and weights rotate over > 4 × L2 (host: > 2 × last-level cache)
   double hang_limit_s = 10;
+  // Screening: a first look that orders candidates, with shorter pauses and fewer samples of long
+  // calls. What its first replay shows to be slower than `drop_above_us` (0: nothing) is not
+  // sampled further.
+  bool screening = false;
+  double drop_above_us = 0;
   std::string text() const;  // one line, stored with measurements
 };
 

@@ -78,9 +78,12 @@ void GuardedBuffer::upload(const std::vector<std::byte>& from) {
   device_.upload(data(), from.data(), bytes_);
 }
 
-std::vector<std::byte> GuardedBuffer::download() const {
-  std::vector<std::byte> bytes(bytes_);
-  device_.download(bytes.data(), data(), bytes_);
+std::vector<std::byte> GuardedBuffer::download() const { return download(0, bytes_); }
+
+std::vector<std::byte> GuardedBuffer::download(std::size_t first, std::size_t size) const {
+  TENON_CHECK(first + size <= bytes_, "a download lies within its buffer");
+  std::vector<std::byte> bytes(size);
+  device_.download(bytes.data(), static_cast<const std::byte*>(data()) + first, size);
   return bytes;
 }
 

@@ -31,6 +31,7 @@ class GuardedBuffer {
   std::size_t size() const { return bytes_; }
   void upload(const std::vector<std::byte>& from);  // exactly size() bytes
   std::vector<std::byte> download() const;
+  std::vector<std::byte> download(std::size_t first, std::size_t bytes) const;
   void poison();
   // Whether both guard zones are as they were; otherwise the offset of the first changed byte
   // relative to data() in `where`.

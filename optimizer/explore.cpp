@@ -19,6 +19,8 @@ namespace {
 constexpr int kScreeningSamples = 3;
 // Part of the time left that goes to exploration; the rest re-measures, checks and decides.
 constexpr double kShare = 0.68;
+// What is slower than the best by this factor at first sight is not sampled further.
+constexpr double kDropAbove = 1.5;
 // Compiled candidates that wait to be timed at most: what is proposed later knows more.
 constexpr std::size_t kReady = 2 * kBatch;
 
@@ -31,6 +33,7 @@ class Explorer {
         deadline_(session.elapsed() + session.left() * kShare) {
     protocol_.dependent_launch = session.options.dependent_launch;
     protocol_.samples = kScreeningSamples;
+    protocol_.screening = true;
   }
 
   ~Explorer() { finish(); }
@@ -149,12 +152,14 @@ class Explorer {
         seen_.insert(candidate->graph);
       }
     });
+    protocol_.drop_above_us = best_us_ * kDropAbove;
     time_batch(session_, runnable, protocol_);
     std::lock_guard lock(mutex_);
     for (CandidateState* candidate : batch) {
       timed_any_ = timed_any_ || candidate->timed;
       std::optional<double> us;
       if (candidate->timed) us = candidate->timing.median_us;
+      if (us && (best_us_ == 0 || *us < best_us_)) best_us_ = *us;
       session_.strategy->observe(
           {candidate->graph, proposed(candidate->schedule), candidate->estimated_us}, us);
     }
@@ -172,6 +177,7 @@ class Explorer {
   Compiler compiler_;
   const double deadline_;
   measure::Protocol protocol_;
+  double best_us_ = 0;          // the fastest so far; 0: none
   std::set<std::size_t> seen_;  // graphs with a candidate that was timed
 
   std::mutex mutex_;  // of the strategy, the list of candidates and what follows

@@ -87,6 +87,9 @@ struct Round {
   int samples;
 };
 constexpr Round kRounds[] = {{4 * kBatch, 7}, {kBatch, 15}};
+// Of calls so long that each sample is a burst from a card at rest.
+constexpr Round kLongRounds[] = {{kBatch, 5}, {kFinalists, 11}};
+constexpr double kLongCallUs = 100;
 
 }  // namespace
 
@@ -98,7 +101,9 @@ void screen_candidates(Session& session) {
   protocol.dependent_launch = session.options.dependent_launch;
   const double deadline = session.elapsed() + session.left() / 2;
   std::size_t timed = 0;
-  for (const Round& round : kRounds) {
+  const std::vector<std::size_t> ranked = running(session);
+  const bool slow = !ranked.empty() && session.candidates[ranked[0]].timing.median_us > kLongCallUs;
+  for (const Round& round : slow ? kLongRounds : kRounds) {
     std::vector<std::size_t> field = best_and_reference(session, round.candidates);
     protocol.samples = round.samples;
     timed = field.size();

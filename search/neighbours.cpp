@@ -118,7 +118,10 @@ void follow(KernelSchedule& s, const std::string& changed, const ir::KernelView&
         registers ? columns / unit : std::max<std::int64_t>(2, 3 * columns / unit / 2);
     if (registers) s.params["staged"] = 0;
   }
-  if (s.family == "gemm" && changed != "stages") s.params["stages"] = 12;
+  if (s.family == "gemm") {
+    s.params["stages"] = 12;
+    if (changed == "statistics" && s.get("statistics", 0) == 2) s.params["row_slots"] = 6;
+  }
   if (s.family == "multicast" && changed != "stages" && changed != "early") s.params["stages"] = 16;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <deque>
+#include <limits>
 #include <map>
 #include <set>
 
@@ -13,16 +14,23 @@ namespace tenon::search {
 
 namespace {
 
-// One schedule of every µGraph first, so that no form goes untried; then all others by estimate.
+// One schedule of every µGraph whose estimate is not hopeless first, so that no form worth it goes
+// untried; then all others by estimate.
 class EstimateOrder : public Strategy {
  public:
   explicit EstimateOrder(const ScheduleSpace& space) {
+    double best = std::numeric_limits<double>::infinity();
+    for (const auto& ranked : space.ranked)
+      for (const RankedSchedule& r : ranked) best = std::min(best, r.estimated_us);
+    auto turn = [&](std::size_t graph, std::size_t rank) {
+      if (rank > 0) return kLater;
+      if (graph < space.first.size() && space.first[graph]) return kFirst;
+      return space.ranked[graph][0].estimated_us <= kHopeless * best ? kRound : kLater;
+    };
     for (std::size_t g = 0; g < space.ranked.size(); ++g)
       for (std::size_t i = 0; i < space.ranked[g].size(); ++i)
-        order_.push_back({i > 0                                      ? kLater
-                          : g < space.first.size() && space.first[g] ? kFirst
-                                                                     : kRound,
-                          {g, space.ranked[g][i].schedule, space.ranked[g][i].estimated_us}});
+        order_.push_back(
+            {turn(g, i), {g, space.ranked[g][i].schedule, space.ranked[g][i].estimated_us}});
     std::stable_sort(order_.begin(), order_.end(), [](const Entry& a, const Entry& b) {
       return std::pair(a.turn, a.proposal.estimated_us) <
              std::pair(b.turn, b.proposal.estimated_us);
@@ -37,6 +45,8 @@ class EstimateOrder : public Strategy {
   bool first_round() const { return at_ < order_.size() && order_[at_].turn != kLater; }
 
  private:
+  // The model is off by far less than this.
+  static constexpr double kHopeless = 2.5;
   enum Turn { kFirst, kRound, kLater };
   struct Entry {
     Turn turn;
