@@ -26,8 +26,8 @@ class DeviceExpectations {
 
  private:
   runtime::Device& device_;
+  std::string why_;  // before math_, whose making writes it
   std::unique_ptr<DeviceMath> math_;
-  std::string why_;
   double kept_bytes_ = 0;
   std::map<Family, DeviceMath::Result> kept_;
   DeviceMath::Result latest_;
