@@ -1,6 +1,7 @@
 // The tuning database: one SQLite file. docs/database.md is its data dictionary.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -152,6 +153,12 @@ struct Stored {
   std::string note;  // why it is not fresh or not usable; empty when nothing is to be said
 };
 
+// An m for which plans were stored, and the interval for which they are valid.
+struct TunedInterval {
+  std::int64_t m = 0;
+  std::int64_t m_min = 0, m_max = 0;
+};
+
 struct Query {
   std::string workload_key;  // ir::key
   std::int64_t m = 0;        // must lie in the plan's interval
@@ -163,6 +170,8 @@ struct Query {
   std::string driver;  // these three only decide what is fresh; empty: any
   std::string nvrtc;
   std::string tenon;
+  // What the asker cannot use; such plans are passed over. Empty: nothing is refused.
+  std::function<bool(const Stored&)> refuse;
 };
 
 // One connection to one file. Its methods may be called from several threads; several processes
@@ -219,6 +228,9 @@ class Database {
   // Any plan, with its newest measurement (measured before estimated). Nothing for an unknown id.
   // Where a checksum is wrong, `usable` is false, `note` says so and the cubin is left out.
   virtual std::optional<Stored> by_plan(std::int64_t plan_id) = 0;
+  // Where plans of the query's workload, device class and launch mode are valid, whatever their
+  // measurements and evidence; the query's m is ignored. Sorted; never throws, like `best`.
+  virtual std::vector<TunedInterval> tuned(const Query& query) = 0;
 
   struct Listing {
     std::int64_t plan = 0;

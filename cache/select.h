@@ -40,6 +40,9 @@ std::string measurement_problem(const Candidate& candidate, const Query& query);
 std::optional<Stored> select_best(Connection& connection, const Query& query,
                                   std::vector<std::string>& passed_over);
 
+// Database::tuned.
+std::vector<TunedInterval> select_tuned(Connection& connection, const Query& query);
+
 // Database::by_plan.
 std::optional<Stored> select_plan(Connection& connection, std::int64_t plan);
 

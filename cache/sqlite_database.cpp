@@ -86,6 +86,17 @@ class SqliteDatabase final : public Database {
     }
   }
 
+  std::vector<TunedInterval> tuned(const Query& query) override {
+    std::lock_guard lock(mutex_);
+    try {
+      std::vector<TunedInterval> intervals;
+      connection_->snapshot([&] { intervals = select_tuned(*connection_, query); });
+      return intervals;
+    } catch (const SQLite::Exception&) {
+      return {};  // a miss, which `best` explains
+    }
+  }
+
   std::optional<Stored> by_plan(std::int64_t plan_id) override {
     return reading([&] { return select_plan(*connection_, plan_id); });
   }

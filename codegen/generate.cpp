@@ -122,10 +122,11 @@ class PlanBuilder {
     plan.extents = workload_.extents;
     plan.dynamic_dim = ir::dynamic_dim(workload_);
     if (plan.dynamic_dim >= 0) {
-      // Kernels are correct for every m; the schedule suits those around the tuned one.
+      // Kernels are correct for every m up to the end of the tuned one's bucket: fewer rows leave
+      // some of a tile empty. What suits an m is the question of whoever chooses a plan.
       const std::int64_t m = workload_.extents[static_cast<std::size_t>(plan.dynamic_dim)];
       const ir::Bucket bucket = ir::bucket_of(m);
-      plan.m_min = bucket.low;
+      plan.m_min = 1;
       plan.m_max = std::max(m, std::min(bucket.high, kMaxM));
     }
     plan.dtype = workload_.dtype;

@@ -1,21 +1,22 @@
-// The C API over Database, Device and Executable: handles, error codes, messages.
+// The C API over Library and Layer: handles, error codes, messages.
 #include <charconv>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
 #include <new>
 
 #include "ir/error.h"
-#include "runtime/load.h"
+#include "runtime/layer.h"
 #include "runtime/tenon.h"
 
 using namespace tenon;
 
 struct tenon_library {
-  std::unique_ptr<cache::Database> database;
-  std::unique_ptr<runtime::Device> device;
+  std::unique_ptr<runtime::Library> library;
 };
 
 struct tenon_kernel {
-  std::unique_ptr<runtime::Executable> executable;
-  cache::Stored stored;
+  std::unique_ptr<runtime::Layer> layer;
 };
 
 namespace {
@@ -55,25 +56,66 @@ void require(const void* pointer, const char* name) {
   if (pointer == nullptr) throw UserError(name, "NULL", "a pointer that is not NULL");
 }
 
-// "m=16,k=4096" -> extents by name.
-std::map<std::string, std::int64_t> parse_dims(const std::string& text) {
-  std::map<std::string, std::int64_t> dims;
+// "m=16,k=4096" -> values by name.
+template <class Value, class Parse>
+std::map<std::string, Value> parse_pairs(const char* argument, const std::string& text,
+                                         Parse parse) {
+  std::map<std::string, Value> pairs;
   for (std::size_t at = 0; at < text.size();) {
-    std::size_t end = std::min(text.find(',', at), text.size());
-    std::string item = text.substr(at, end - at);
-    std::size_t equals = item.find('=');
-    std::int64_t value = 0;
-    const char* last = item.data() + item.size();
-    bool good = equals != std::string::npos && equals > 0;
-    if (good) {
-      auto [stop, error] = std::from_chars(item.data() + equals + 1, last, value);
-      good = error == std::errc() && stop == last;
-    }
-    if (!good) throw UserError("dims", text, "NAME=EXTENT pairs separated by commas");
-    dims[item.substr(0, equals)] = value;
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    const std::string item = text.substr(at, end - at);
+    const std::size_t equals = item.find('=');
+    Value value{};
+    const bool good = equals != std::string::npos && equals > 0 &&
+                      parse(item.c_str() + equals + 1, item.c_str() + item.size(), value);
+    if (!good) throw UserError(argument, text, "NAME=VALUE pairs separated by commas");
+    pairs[item.substr(0, equals)] = value;
     at = end + 1;
   }
-  return dims;
+  return pairs;
+}
+
+std::map<std::string, std::int64_t> parse_dims(const std::string& text) {
+  return parse_pairs<std::int64_t>(
+      "dims", text, [](const char* from, const char* last, std::int64_t& value) {
+        auto [stop, error] = std::from_chars(from, last, value);
+        return error == std::errc() && stop == last;
+      });
+}
+
+std::map<std::string, double> parse_attributes(const std::string& text) {
+  return parse_pairs<double>("attributes", text,
+                             [](const char* from, const char* last, double& value) {
+                               auto [stop, error] = std::from_chars(from, last, value);
+                               return error == std::errc() && stop == last && std::isfinite(value);
+                             });
+}
+
+// A catalog name, or a whole program in the text form, which has several lines.
+ir::Program program_of(const std::string& text) {
+  return text.find('\n') == std::string::npos ? ir::catalog_program(text) : ir::parse_program(text);
+}
+
+// The struct as this library knows it, from one that may be shorter.
+tenon_bind_options options_of(const tenon_bind_options* given) {
+  tenon_bind_options options{};
+  if (given != nullptr) {
+    if (given->size < sizeof(std::size_t))
+      throw UserError("options.size", std::to_string(given->size), "sizeof(tenon_bind_options)");
+    std::memcpy(&options, given, std::min(given->size, sizeof options));
+  }
+  return options;
+}
+
+const cache::Stored& widest(const tenon_kernel* kernel) {
+  return kernel->layer->plan(kernel->layer->segments().back());
+}
+
+tenon_status open(std::unique_ptr<runtime::Library> library, tenon_library** out) {
+  auto made = std::make_unique<tenon_library>();
+  made->library = std::move(library);
+  *out = made.release();
+  return TENON_OK;
 }
 
 }  // namespace
@@ -82,25 +124,41 @@ extern "C" {
 
 int tenon_abi_version(void) { return TENON_ABI_VERSION; }
 
+const char* tenon_version(void) { return TENON_VERSION_TEXT; }
+
 const char* tenon_last_error(void) { return last_error.c_str(); }
 
 tenon_status tenon_library_open(const char* database, const char* device, tenon_library** out) {
   return guarded([&] {
     require(out, "out");
     *out = nullptr;
-    auto library = std::make_unique<tenon_library>();
-    library->device = runtime::open_device(device == nullptr ? "auto" : device);
-    library->database =
-        cache::Database::open(database == nullptr ? cache::default_path() : database, true);
-    *out = library.release();
+    open(runtime::Library::open(database == nullptr ? "" : database,
+                                device == nullptr ? "auto" : device),
+         out);
+  });
+}
+
+tenon_status tenon_library_open_bytes(const void* bytes, size_t size, const char* name,
+                                      const char* device, tenon_library** out) {
+  return guarded([&] {
+    require(out, "out");
+    *out = nullptr;
+    require(bytes, "bytes");
+    open(runtime::Library::open_bytes(bytes, size, name == nullptr ? "in memory" : name,
+                                      device == nullptr ? "auto" : device),
+         out);
   });
 }
 
 void tenon_library_close(tenon_library* library) { delete library; }
 
-tenon_status tenon_bind(tenon_library* library, const char* program, const char* dims,
-                        const char* dtype, int dependent, const void* const* inputs, void* stream,
-                        tenon_kernel** out) {
+const char* tenon_library_device(const tenon_library* library) {
+  return library->library->device().id.c_str();
+}
+
+tenon_status tenon_bind_with(tenon_library* library, const char* program, const char* dims,
+                             const char* dtype, const tenon_bind_options* options,
+                             const void* const* inputs, void* stream, tenon_kernel** out) {
   return guarded([&] {
     require(out, "out");
     *out = nullptr;
@@ -109,22 +167,37 @@ tenon_status tenon_bind(tenon_library* library, const char* program, const char*
     require(dims, "dims");
     require(dtype, "dtype");
     require(inputs, "inputs");
+    const tenon_bind_options asked = options_of(options);
     auto type = ir::dtype_from_name(dtype);
     if (!type || *type == ir::DType::kElem) throw UserError("dtype", dtype, "bf16, fp16, fp32");
-    ir::Workload workload =
-        ir::make_workload(ir::catalog_program(program), parse_dims(dims), *type);
+    const ir::Workload workload = ir::make_workload(
+        program_of(program), parse_dims(dims), *type,
+        parse_attributes(asked.attributes == nullptr ? "" : asked.attributes));
+    runtime::BindOptions bind;
+    bind.m_min = asked.m_min == 0 ? 1 : asked.m_min;
+    bind.dependent = asked.dependent != 0;
+    bind.exclusive = asked.exclusive != 0;
+    bind.allow_library = asked.no_vendor_library == 0;
+    const std::size_t count = workload.program.signature.inputs.size();
     std::string why;
-    auto stored = library->database->best(
-        runtime::make_query(workload, library->device->info(), dependent != 0), &why);
-    if (!stored) throw NotFound(why);
     auto kernel = std::make_unique<tenon_kernel>();
-    kernel->stored = std::move(*stored);
-    kernel->executable = runtime::load(kernel->stored, *library->device);
-    const std::size_t count = static_cast<std::size_t>(kernel->executable->plan().input_count);
     // Parentheses: braces would make a vector of these two pointers.
-    kernel->executable->prepare(std::vector<const void*>(inputs, inputs + count), stream);
+    kernel->layer = library->library->bind(
+        workload, bind, std::vector<const void*>(inputs, inputs + count), stream, why);
+    if (!kernel->layer)
+      throw NotFound("nothing is stored for " + ir::print(workload) + " on " +
+                     library->library->device().id + ": " + why);
     *out = kernel.release();
   });
+}
+
+tenon_status tenon_bind(tenon_library* library, const char* program, const char* dims,
+                        const char* dtype, int dependent, const void* const* inputs, void* stream,
+                        tenon_kernel** out) {
+  tenon_bind_options options{};
+  options.size = sizeof options;
+  options.dependent = dependent;
+  return tenon_bind_with(library, program, dims, dtype, &options, inputs, stream, out);
 }
 
 void tenon_kernel_close(tenon_kernel* kernel) { delete kernel; }
@@ -136,19 +209,66 @@ tenon_status tenon_launch(tenon_kernel* kernel, const void* const* inputs, void*
     require(kernel, "kernel");
     require(inputs, "inputs");
     require(outputs, "outputs");
-    kernel->executable->launch(inputs, outputs, m, stream, dependent != 0);
+    kernel->layer->launch(inputs, outputs, m, stream, dependent != 0);
   });
 }
 
-int64_t tenon_kernel_plan(const tenon_kernel* kernel) { return kernel->stored.plan.id; }
+tenon_status tenon_launch_one(tenon_kernel* kernel, const void* x, void* y, int64_t m,
+                              void* stream, int dependent) {
+  if (m == 0) return TENON_OK;
+  return guarded([&] {
+    require(kernel, "kernel");
+    const void* inputs[runtime::Layer::kMaxArguments];
+    const std::size_t count = kernel->layer->input_count();
+    inputs[0] = x;
+    for (std::size_t i = 1; i < count; ++i) inputs[i] = nullptr;
+    void* outputs[] = {y};
+    kernel->layer->launch(inputs, outputs, m, stream, dependent != 0);
+  });
+}
+
+int tenon_kernel_reads(const tenon_kernel* kernel, int input) {
+  return input >= 0 && static_cast<std::size_t>(input) < kernel->layer->input_count() &&
+         kernel->layer->reads(static_cast<std::size_t>(input));
+}
+
+int64_t tenon_kernel_m_min(const tenon_kernel* kernel) { return kernel->layer->m_min(); }
+int64_t tenon_kernel_m_max(const tenon_kernel* kernel) { return kernel->layer->m_max(); }
+const char* tenon_kernel_note(const tenon_kernel* kernel) {
+  return kernel->layer->note().c_str();
+}
+
+tenon_status tenon_kernel_segment(const tenon_kernel* kernel, int64_t m, tenon_segment* out) {
+  return guarded([&] {
+    require(kernel, "kernel");
+    require(out, "out");
+    if (out->size < sizeof(std::size_t))
+      throw UserError("segment.size", std::to_string(out->size), "sizeof(tenon_segment)");
+    const runtime::Segment& found = kernel->layer->segment(m);
+    const cache::Stored& stored = kernel->layer->plan(found);
+    tenon_segment segment{};
+    segment.size = out->size;
+    segment.low = found.low;
+    segment.high = found.high;
+    segment.chunk = found.chunk;
+    segment.plan = stored.plan.id;
+    segment.tuned_m = stored.workload.m;
+    segment.time_us = stored.measurement.time_us;
+    segment.label = stored.mugraph.label.c_str();
+    segment.schedule = stored.schedule.text.c_str();
+    std::memcpy(out, &segment, std::min(out->size, sizeof segment));
+  });
+}
+
+int64_t tenon_kernel_plan(const tenon_kernel* kernel) { return widest(kernel).plan.id; }
 double tenon_kernel_stored_time_us(const tenon_kernel* kernel) {
-  return kernel->stored.measurement.time_us;
+  return widest(kernel).measurement.time_us;
 }
 const char* tenon_kernel_label(const tenon_kernel* kernel) {
-  return kernel->stored.mugraph.label.c_str();
+  return widest(kernel).mugraph.label.c_str();
 }
 const char* tenon_kernel_schedule(const tenon_kernel* kernel) {
-  return kernel->stored.schedule.text.c_str();
+  return widest(kernel).schedule.text.c_str();
 }
 
 }  // extern "C"

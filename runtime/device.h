@@ -44,9 +44,11 @@ class Executable {
   virtual ~Executable() = default;
   virtual const ir::LaunchPlan& plan() const = 0;
   // Runs the prepare launches on `stream` over the caller's parameters (device addresses in
-  // signature order of inputs; entries of activations are ignored). Must precede launch.
+  // signature order of inputs; entries of activations are ignored) and returns when they have
+  // ended. Must precede launch.
   virtual void prepare(const std::vector<const void*>& inputs, StreamHandle stream) = 0;
-  // One call: inputs and outputs are device addresses in signature order, `m` the dynamic
+  // One call: inputs and outputs are device addresses in signature order (a parameter's may be
+  // null: the one given to prepare is meant), `m` the dynamic
   // extent within [m_min, m_max] (checked: UserError). Asynchronous on `stream` on CUDA, done
   // on return on the host. The first launch after prepare is never a dependent one.
   // `dependent` = false suppresses dependent launch for this call.
@@ -55,6 +57,9 @@ class Executable {
   // Another binding of the same plan, to be prepared with other weights: code is shared, and so
   // is workspace, which belongs to streams (launches of both on one stream are ordered).
   virtual std::unique_ptr<Executable> replicate() const = 0;
+  // Takes the place of prepare: uses what `other` prepared, where both plans prepare the same
+  // buffers by the same kernels. False, and nothing has changed, where they do not.
+  virtual bool adopt(const Executable& other) { return false; }
 };
 
 class Device {

@@ -4,7 +4,15 @@
 
 #include <cuda.h>
 
+#include <cstddef>
 #include <string>
+
+// The headers of CUDA 12 and 13 give this name to functions of different arguments: only the type
+// of the symbol that is looked up. Every output but the status may be null.
+extern "C" CUresult cuStreamGetCaptureInfo_six(CUstream stream, CUstreamCaptureStatus* status,
+                                               cuuint64_t* id, CUgraph* graph,
+                                               const CUgraphNode** dependencies,
+                                               std::size_t* dependency_count);
 
 namespace tenon::runtime::cuda {
 
@@ -44,6 +52,7 @@ namespace tenon::runtime::cuda {
   required(stream_synchronize, cuStreamSynchronize, "cuStreamSynchronize")                                \
   required(stream_begin_capture, cuStreamBeginCapture, "cuStreamBeginCapture_v2")                         \
   required(stream_end_capture, cuStreamEndCapture, "cuStreamEndCapture")                                  \
+  required(capture_info, cuStreamGetCaptureInfo_six, "cuStreamGetCaptureInfo_v2")                         \
   required(exchange_capture_mode, cuThreadExchangeStreamCaptureMode, "cuThreadExchangeStreamCaptureMode") \
   required(event_create, cuEventCreate, "cuEventCreate")                                                  \
   required(event_destroy, cuEventDestroy, "cuEventDestroy_v2")                                            \

@@ -94,6 +94,7 @@ class Code {
     for (const ir::Launch& launch : plan_.prepare) prepare_.push_back(resolve(launch));
     for (const ir::Launch& launch : plan_.main) main_.push_back(resolve(launch));
     make_workspaces();
+    describe_prepare();
   }
 
   const std::shared_ptr<const Context>& context() const { return context_; }
@@ -104,6 +105,11 @@ class Code {
   // Buffers of the plan that are workspace, in the order of the workspace's sets.
   const std::vector<std::size_t>& workspace_buffers() const { return workspace_buffers_; }
   Workspaces& workspaces() const { return *workspaces_; }
+  // What the prepare launches do, free of the plan's own numbering: two plans of one program for
+  // which it is equal make the same bytes of the same parameters, in the order of `prepared`.
+  const std::string& prepare_key() const { return prepare_key_; }
+  const std::vector<std::size_t>& prepared() const { return prepared_; }
+  bool prepare_needs_workspace() const { return prepare_needs_workspace_; }
 
  private:
   static std::size_t index(int i, std::size_t size) {
@@ -248,6 +254,59 @@ class Code {
     workspaces_ = std::make_unique<Workspaces>(context_, sizes, m, plan_.m_max);
   }
 
+  void describe_prepare() {
+    std::string& key = prepare_key_;
+    key = fmt::format("{}\n{}\n", plan_.workload_key, plan_.input_count);
+    auto buffer = [&](int index) -> std::string {
+      const std::size_t i = static_cast<std::size_t>(index);
+      const ir::Buffer& b = plan_.buffers[i];
+      if (i < static_cast<std::size_t>(plan_.input_count)) return fmt::format("in{}", i);
+      if (b.role != ir::BufferRole::kPrepared) {
+        prepare_needs_workspace_ = true;
+        return fmt::format("scratch {}", i);
+      }
+      auto found = std::find(prepared_.begin(), prepared_.end(), i);
+      const auto place = found - prepared_.begin();
+      if (found == prepared_.end()) prepared_.push_back(i);
+      return fmt::format("made{} {} {}", place, static_cast<int>(b.dtype), b.elements.text());
+    };
+    for (const ir::Launch& l : plan_.prepare) {
+      key += fmt::format("{} ", static_cast<int>(l.kind));
+      if (l.kind == ir::LaunchKind::kCubin) {
+        key += fmt::format("{} {} {}", plan_.modules[static_cast<std::size_t>(l.module)].cubin_sha256,
+                           l.entry, l.shared_bytes);
+        for (int d = 0; d < 3; ++d)
+          key += fmt::format(" {},{},{}", l.grid[d].text(), l.block[d].text(), l.cluster[d]);
+        for (const ir::Arg& arg : l.args) {
+          key += fmt::format("; {} {} {} ", static_cast<int>(arg.kind), arg.integer.text(),
+                             arg.number);
+          if (arg.kind == ir::ArgKind::kBuffer) key += buffer(arg.buffer);
+          if (arg.kind == ir::ArgKind::kTensorMap) {
+            const ir::TensorMapSpec& map =
+                plan_.tensor_maps[static_cast<std::size_t>(arg.tensor_map)];
+            key += fmt::format("{} {} {} {} {} {} {}", buffer(map.buffer), map.rows.text(),
+                               map.columns.text(), map.row_stride.text(), map.box_rows,
+                               map.box_columns, map.swizzle_bytes);
+          }
+        }
+      } else if (l.kind == ir::LaunchKind::kLibrary) {
+        prepare_needs_workspace_ = true;
+        key += fmt::format("{} {} {} {} {} {} {} {}", buffer(l.a), buffer(l.b), buffer(l.out),
+                           l.m.text(), l.n.text(), l.k.text(), l.b_transposed, l.algorithm);
+      } else {
+        key += buffer(l.fill_buffer);
+      }
+      key += "\n";
+    }
+    // What no launch makes cannot be shared, but has its place.
+    for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
+      if (plan_.buffers[i].role == ir::BufferRole::kPrepared &&
+          std::find(prepared_.begin(), prepared_.end(), i) == prepared_.end()) {
+        key += fmt::format("unmade {}\n", plan_.buffers[i].elements.text());
+        prepared_.push_back(i);
+      }
+  }
+
   std::shared_ptr<const Context> context_;
   const Driver& driver_;
   ir::LaunchPlan plan_;
@@ -255,6 +314,9 @@ class Code {
   std::vector<Resolved> prepare_, main_;
   std::vector<std::size_t> workspace_buffers_;
   std::unique_ptr<Workspaces> workspaces_;
+  std::string prepare_key_;
+  std::vector<std::size_t> prepared_;
+  bool prepare_needs_workspace_ = false;
   bool uses_library_ = false;
 };
 
@@ -266,12 +328,6 @@ class CudaExecutable final : public Executable {
     for (const ir::TensorMapSpec& map : plan_.tensor_maps)
       maps_.push_back(std::make_unique<TensorMapCache>(
           driver_, map, plan_.buffers[static_cast<std::size_t>(map.buffer)].dtype));
-    for (std::size_t i = 0; i < plan_.buffers.size(); ++i) {
-      if (plan_.buffers[i].role != ir::BufferRole::kPrepared) continue;
-      prepared_.push_back(std::make_unique<CudaMemory>(code_->context(),
-                                                       bytes_of(plan_.buffers[i], plan_.extents)));
-      fixed_[i] = reinterpret_cast<CUdeviceptr>(prepared_.back()->data());
-    }
   }
 
   const ir::LaunchPlan& plan() const override { return plan_; }
@@ -279,15 +335,45 @@ class CudaExecutable final : public Executable {
   void prepare(const std::vector<const void*>& inputs, StreamHandle stream) override {
     check_inputs(plan_, inputs);
     Scope scope(*code_->context());
+    bound_.store(false, std::memory_order_relaxed);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       bound_parameters_[i] = reinterpret_cast<CUdeviceptr>(inputs[i]);
+    prepared_.clear();
+    for (std::size_t i : code_->prepared()) {
+      prepared_.push_back(std::make_shared<CudaMemory>(
+          code_->context(), bytes_of(plan_.buffers[i], plan_.extents)));
+      fixed_[i] = reinterpret_cast<CUdeviceptr>(prepared_.back()->data());
+    }
     Call call = begin(
         inputs.data(), nullptr,
         plan_.dynamic_dim < 0 ? 0 : plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)],
-        stream);
+        stream, code_->prepare_needs_workspace());
     for (const Resolved& launch : code_->prepare()) run(launch, call, false);
+    driver_.check(driver_.stream_synchronize(call.stream), "preparing the weights");
+    release_unread();
     fresh_.store(true, std::memory_order_relaxed);
     bound_.store(true, std::memory_order_release);
+  }
+
+  bool adopt(const Executable& other) override {
+    const auto* from = dynamic_cast<const CudaExecutable*>(&other);
+    if (from == nullptr || !from->bound_.load(std::memory_order_acquire) ||
+        from->code_->context()->handle() != code_->context()->handle() ||
+        from->code_->prepare_key() != code_->prepare_key())
+      return false;
+    const std::vector<std::size_t>& own = code_->prepared();
+    for (std::size_t j = 0; j < own.size(); ++j)
+      if (plan_.buffers[own[j]].in_main && !from->prepared_[j]) return false;
+    prepared_ = from->prepared_;
+    for (std::size_t j = 0; j < own.size(); ++j)
+      fixed_[own[j]] =
+          prepared_[j] ? reinterpret_cast<CUdeviceptr>(prepared_[j]->data()) : CUdeviceptr{0};
+    std::copy(std::begin(from->bound_parameters_), std::end(from->bound_parameters_),
+              std::begin(bound_parameters_));
+    release_unread();
+    fresh_.store(true, std::memory_order_relaxed);
+    bound_.store(true, std::memory_order_release);
+    return true;
   }
 
   void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle stream,
@@ -295,7 +381,7 @@ class CudaExecutable final : public Executable {
     check_launch(plan_, m, bound_.load(std::memory_order_acquire));
     if (m == 0) return;
     Scope scope(*code_->context());
-    Call call = begin(inputs, outputs, m, stream);
+    Call call = begin(inputs, outputs, m, stream, true);
     // What precedes the first launch is the prepare step or unknown: wait for all of it.
     bool fresh =
         fresh_.load(std::memory_order_relaxed) && fresh_.exchange(false, std::memory_order_relaxed);
@@ -316,7 +402,17 @@ class CudaExecutable final : public Executable {
     CUdeviceptr library_workspace;
   };
 
-  Call begin(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle stream) {
+  // Steps on the way to what the launches read (weights folded, then packed) are not kept.
+  void release_unread() {
+    for (std::size_t j = 0; j < prepared_.size(); ++j)
+      if (!plan_.buffers[code_->prepared()[j]].in_main) {
+        prepared_[j].reset();
+        fixed_[code_->prepared()[j]] = 0;
+      }
+  }
+
+  Call begin(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle stream,
+             bool workspace) {
     Call call;
     call.stream = static_cast<CUstream>(stream);
     std::memcpy(call.extents, plan_.extents.data(), plan_.extents.size() * sizeof(std::int64_t));
@@ -331,6 +427,7 @@ class CudaExecutable final : public Executable {
     for (std::size_t i = 0; i < out; ++i)
       call.buffers[in + i] = outputs ? reinterpret_cast<CUdeviceptr>(outputs[i]) : 0;
     call.library_workspace = 0;
+    if (!workspace) return call;
     if (const CUdeviceptr* addresses = code_->workspaces().of(call.stream, m)) {
       const std::vector<std::size_t>& buffers = code_->workspace_buffers();
       for (std::size_t i = 0; i < buffers.size(); ++i) call.buffers[buffers[i]] = addresses[i];
@@ -437,7 +534,7 @@ class CudaExecutable final : public Executable {
   const ir::LaunchPlan& plan_;
   const Driver& driver_;
   std::vector<std::unique_ptr<TensorMapCache>> maps_;
-  std::vector<std::unique_ptr<CudaMemory>> prepared_;
+  std::vector<std::shared_ptr<CudaMemory>> prepared_;  // in the order of Code::prepared
   CUdeviceptr fixed_[kMaxBuffers] = {};             // prepared buffers
   CUdeviceptr bound_parameters_[kMaxBuffers] = {};  // as given to prepare
   std::atomic<bool> bound_{false};

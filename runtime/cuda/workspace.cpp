@@ -23,6 +23,15 @@ class RelaxedCapture {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
+// What tells streams apart: the handle, but for the one handle that means another stream in
+// each thread, and the two that mean the default stream.
+std::uintptr_t identity(CUstream stream) {
+  static thread_local const char own = 0;
+  if (stream == CU_STREAM_PER_THREAD) return reinterpret_cast<std::uintptr_t>(&own);
+  if (stream == CU_STREAM_LEGACY) return 0;
+  return reinterpret_cast<std::uintptr_t>(stream);
+}
+
 }  // namespace
 
 Workspaces::Workspaces(std::shared_ptr<const Context> context, Sizes sizes, std::int64_t m,
@@ -31,7 +40,17 @@ Workspaces::Workspaces(std::shared_ptr<const Context> context, Sizes sizes, std:
       sizes_(std::move(sizes)),
       m_max_(m_max),
       needed_(!sizes_(m).empty()) {
-  if (needed_) slots_[0].set.store(make(m).release());
+  if (needed_) spare_.store(make(m).release());
+}
+
+Workspaces::~Workspaces() {
+  delete spare_.load();
+  for (List* list : {&streams_, &captures_})
+    for (Slot* slot = list->load(); slot != nullptr;) {
+      Slot* next = slot->next;
+      delete slot;
+      slot = next;
+    }
 }
 
 std::unique_ptr<Workspaces::Set> Workspaces::make(std::int64_t m) const {
@@ -60,16 +79,42 @@ std::unique_ptr<Workspaces::Set> Workspaces::make(std::int64_t m) const {
 
 const CUdeviceptr* Workspaces::of(CUstream stream, std::int64_t m) {
   if (!needed_) return nullptr;
-  const std::uintptr_t key = reinterpret_cast<std::uintptr_t>(stream) + 1;
-  for (Slot& slot : slots_) {
-    std::uintptr_t owner = slot.owner.load(std::memory_order_acquire);
-    if (owner == 0 && slot.owner.compare_exchange_strong(owner, key, std::memory_order_acq_rel))
-      owner = key;
-    if (owner == key) return set_of(slot, m)->addresses.data();
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  cuuint64_t capture = 0;
+  // A failure (a default stream while another is captured) is the launch's to report.
+  const CUresult asked =
+      context_->driver().capture_info(stream, &status, &capture, nullptr, nullptr, nullptr);
+  if (asked != CUDA_SUCCESS || status != CU_STREAM_CAPTURE_STATUS_ACTIVE)
+    return set_of(slot_of(streams_, identity(stream), 0), m)->addresses.data();
+  return set_of(slot_of(captures_, identity(stream), capture), m)->addresses.data();
+}
+
+Workspaces::Slot* Workspaces::find(Slot* from, const Slot* until, std::uintptr_t stream,
+                                   std::uint64_t capture) {
+  for (Slot* slot = from; slot != until; slot = slot->next)
+    if (slot->stream == stream && slot->capture == capture) return slot;
+  return nullptr;
+}
+
+Workspaces::Slot& Workspaces::slot_of(List& list, std::uintptr_t stream, std::uint64_t capture) {
+  Slot* head = list.load(std::memory_order_acquire);
+  if (Slot* found = find(head, nullptr, stream, capture)) return *found;
+  auto made = std::make_unique<Slot>();
+  made->stream = stream;
+  made->capture = capture;
+  made->next = head;
+  // Another thread that added a slot meanwhile may have added this very one.
+  while (!list.compare_exchange_weak(head, made.get(), std::memory_order_acq_rel)) {
+    if (Slot* found = find(head, made->next, stream, capture)) return *found;
+    made->next = head;
   }
-  throw DeviceError(
-      "more than 64 streams launch one executable that needs workspace; load it once more for the "
-      "others");
+  Slot& slot = *made.release();
+  if (capture == 0) {
+    Set* none = nullptr;
+    if (Set* spare = spare_.exchange(nullptr))
+      if (!slot.set.compare_exchange_strong(none, spare, std::memory_order_acq_rel)) delete spare;
+  }
+  return slot;
 }
 
 // Launches on one stream come from one thread at a time, or are ordered by the caller; where

@@ -1,7 +1,6 @@
 // Scratch of an executable, one set for each stream that launches it, found without locks.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -21,9 +20,13 @@ class Workspaces {
   Workspaces(std::shared_ptr<const Context> context, Sizes sizes, std::int64_t m,
              std::int64_t m_max);
 
+  ~Workspaces();
+
   // Addresses of the set of `stream`, large enough for `m`, zero-filled when it was made; null when
   // there are no buffers. The first launch of a further stream, or with a larger m than before,
-  // allocates. Throws DeviceError when more than 64 streams use one executable.
+  // allocates. A stream that is being captured has a set for each capture: the graph may be
+  // replayed on any stream, beside launches on this one and beside other graphs. Throws
+  // DeviceError.
   const CUdeviceptr* of(CUstream stream, std::int64_t m);
 
  private:
@@ -33,11 +36,17 @@ class Workspaces {
     std::vector<CUdeviceptr> addresses;
     std::unique_ptr<Set> outgrown;  // launches in flight, and captured graphs, may still use it
   };
+  // Of one stream, or of one stream in one capture. Slots are added and never removed.
   struct Slot {
-    std::atomic<std::uintptr_t> owner{0};  // the stream + 1: the default stream is 0
+    std::uintptr_t stream = 0;
+    std::uint64_t capture = 0;
     std::atomic<Set*> set{nullptr};
+    Slot* next = nullptr;
     ~Slot() { delete set.load(); }
   };
+  using List = std::atomic<Slot*>;
+  static Slot* find(Slot* from, const Slot* until, std::uintptr_t stream, std::uint64_t capture);
+  Slot& slot_of(List& list, std::uintptr_t stream, std::uint64_t capture);
   std::unique_ptr<Set> make(std::int64_t m) const;
   Set* set_of(Slot& slot, std::int64_t m);
 
@@ -45,7 +54,8 @@ class Workspaces {
   Sizes sizes_;
   std::int64_t m_max_;
   bool needed_;
-  std::array<Slot, 64> slots_;
+  std::atomic<Set*> spare_{nullptr};  // made when the plan was loaded, for the first stream
+  List streams_{nullptr}, captures_{nullptr};
 };
 
 }  // namespace tenon::runtime::cuda

@@ -29,6 +29,9 @@ std::int64_t bytes_of(const ir::Tensor& tensor, const ir::Extents& extents, ir::
          static_cast<std::int64_t>(ir::size_of(ir::bind(tensor.dtype, elem)));
 }
 
+// What the prepare step made, by TensorId; null for other tensors. Shared by bindings that adopt.
+using Prepared = std::vector<std::shared_ptr<AlignedBytes>>;
+
 // Addresses and scratch of one launch; pooled.
 struct LaunchMemory {
   std::vector<std::byte*> tensors;  // by TensorId
@@ -71,10 +74,10 @@ class Code {
     if (prepare_) prepare_->run({&plan_.extents, &domain_, tensors});
   }
 
-  void launch(const void* const* inputs, void* const* outputs,
-              const std::vector<AlignedBytes>& prepared, std::int64_t m) const {
+  void launch(const void* const* inputs, const std::vector<const void*>& parameters,
+              void* const* outputs, const Prepared& prepared, std::int64_t m) const {
     auto memory = launches_.take();
-    bind(*memory, inputs, outputs, prepared, m);
+    bind(*memory, inputs, parameters, outputs, prepared, m);
     for (int kernel : main_)
       kernels_[static_cast<std::size_t>(kernel)]->run(
           {&memory->extents, &domain_, memory->tensors.data()});
@@ -126,20 +129,22 @@ class Code {
     }
   }
 
-  void bind(LaunchMemory& memory, const void* const* inputs, void* const* outputs,
-            const std::vector<AlignedBytes>& prepared, std::int64_t m) const {
+  void bind(LaunchMemory& memory, const void* const* inputs,
+            const std::vector<const void*>& parameters, void* const* outputs,
+            const Prepared& prepared, std::int64_t m) const {
     memory.extents = plan_.extents;
     if (plan_.dynamic_dim >= 0) memory.extents[static_cast<std::size_t>(plan_.dynamic_dim)] = m;
     memory.tensors.assign(graph_.tensors.size(), nullptr);
     memory.intermediates.resize(graph_.tensors.size());
     std::size_t in = static_cast<std::size_t>(plan_.input_count);
     std::size_t out = static_cast<std::size_t>(plan_.output_count);
-    for (std::size_t i = 0; i < in; ++i) memory.tensors[i] = writable(inputs[i]);
+    for (std::size_t i = 0; i < in; ++i)
+      memory.tensors[i] = writable(inputs[i] != nullptr ? inputs[i] : parameters[i]);
     for (std::size_t i = 0; i < out; ++i)
       memory.tensors[in + i] = static_cast<std::byte*>(outputs[i]);
     for (std::size_t t = in + out; t < graph_.tensors.size(); ++t) {
-      if (prepared[t].data()) {
-        memory.tensors[t] = prepared[t].data();
+      if (prepared[t]) {
+        memory.tensors[t] = prepared[t]->data();
         continue;
       }
       std::size_t bytes =
@@ -161,14 +166,7 @@ class Code {
 class HostExecutable final : public Executable {
  public:
   explicit HostExecutable(std::shared_ptr<const Code> code)
-      : code_(std::move(code)), prepared_(code_->graph().tensors.size()) {
-    for (std::size_t t = 0; t < prepared_.size(); ++t) {
-      const ir::Tensor& tensor = code_->graph().tensors[t];
-      if (tensor.kind == ir::TensorKind::kPrepared)
-        prepared_[t].resize(
-            static_cast<std::size_t>(bytes_of(tensor, plan().extents, plan().dtype)));
-    }
-  }
+      : code_(std::move(code)), prepared_(code_->graph().tensors.size()) {}
 
   const ir::LaunchPlan& plan() const override { return code_->plan(); }
 
@@ -177,16 +175,45 @@ class HostExecutable final : public Executable {
     parameters_ = inputs;
     std::vector<std::byte*> tensors(prepared_.size(), nullptr);
     for (std::size_t i = 0; i < inputs.size(); ++i) tensors[i] = writable(inputs[i]);
-    for (std::size_t t = 0; t < tensors.size(); ++t)
-      if (prepared_[t].data()) tensors[t] = prepared_[t].data();
+    for (std::size_t t = 0; t < tensors.size(); ++t) {
+      const ir::Tensor& tensor = code_->graph().tensors[t];
+      if (tensor.kind != ir::TensorKind::kPrepared) continue;
+      prepared_[t] = std::make_shared<AlignedBytes>();
+      prepared_[t]->resize(
+          static_cast<std::size_t>(bytes_of(tensor, plan().extents, plan().dtype)));
+      tensors[t] = prepared_[t]->data();
+    }
     code_->prepare(tensors.data());
     bound_.store(true, std::memory_order_release);
+  }
+
+  // The same prepare graph over the same program: tensors correspond by name.
+  bool adopt(const Executable& other) override {
+    const auto* from = dynamic_cast<const HostExecutable*>(&other);
+    if (from == nullptr || !from->bound_.load(std::memory_order_acquire)) return false;
+    const ir::MuGraph &own = code_->graph(), &theirs = from->code_->graph();
+    if (plan().workload_key != from->plan().workload_key || plan().dtype != from->plan().dtype ||
+        !(own.signature == theirs.signature) || !(own.prepare.graph == theirs.prepare.graph))
+      return false;
+    Prepared taken(prepared_.size());
+    for (std::size_t t = 0; t < taken.size(); ++t) {
+      if (own.tensors[t].kind != ir::TensorKind::kPrepared) continue;
+      for (std::size_t u = 0; u < theirs.tensors.size(); ++u)
+        if (theirs.tensors[u].name == own.tensors[t].name &&
+            made_of(theirs, u) == made_of(own, t))
+          taken[t] = from->prepared_[u];
+      if (!taken[t]) return false;
+    }
+    prepared_ = std::move(taken);
+    parameters_ = from->parameters_;
+    bound_.store(true, std::memory_order_release);
+    return true;
   }
 
   void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle,
               bool) override {
     check_launch(plan(), m, bound_.load(std::memory_order_acquire));
-    if (m != 0) code_->launch(inputs, outputs, prepared_, m);
+    if (m != 0) code_->launch(inputs, parameters_, outputs, prepared_, m);
   }
 
   std::unique_ptr<Executable> replicate() const override {
@@ -194,8 +221,15 @@ class HostExecutable final : public Executable {
   }
 
  private:
+  // The value of the prepare graph that tensor `t` holds.
+  static ir::ValueId made_of(const ir::MuGraph& graph, std::size_t t) {
+    for (const ir::BlockOutput& o : graph.prepare.outputs)
+      if (static_cast<std::size_t>(o.tensor) == t) return o.value;
+    return ir::kNoValue;
+  }
+
   std::shared_ptr<const Code> code_;
-  std::vector<AlignedBytes> prepared_;  // by TensorId
+  Prepared prepared_;
   std::vector<const void*> parameters_;
   std::atomic<bool> bound_{false};
 };

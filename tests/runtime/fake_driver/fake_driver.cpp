@@ -181,6 +181,15 @@ CUresult cuStreamDestroy_v2(CUstream s) {
   delete reinterpret_cast<char*>(s);
   return CUDA_SUCCESS;
 }
+CUresult cuStreamGetCaptureInfo_v2(CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id,
+                                   CUgraph*, const CUgraphNode**, std::size_t*) {
+  std::lock_guard lock(mutex);
+  auto found = record().captures.find(stream);
+  *status = found == record().captures.end() ? CU_STREAM_CAPTURE_STATUS_NONE
+                                             : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  *id = found == record().captures.end() ? 0 : found->second;
+  return CUDA_SUCCESS;
+}
 CUresult cuStreamSynchronize(CUstream) { return CUDA_SUCCESS; }
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode*) { return CUDA_SUCCESS; }
 CUresult cuStreamBeginCapture_v2(CUstream, CUstreamCaptureMode) { return CUDA_ERROR_NOT_SUPPORTED; }
