@@ -191,11 +191,12 @@ std::optional<Stored> select_best(Connection& connection, const Query& query,
 
 std::vector<TunedInterval> select_tuned(Connection& connection, const Query& query) {
   std::vector<TunedInterval> tuned;
-  Rows rows(connection,
-            "SELECT DISTINCT w.m, p.m_min, p.m_max FROM workload w JOIN plan p ON p.workload = w.id "
-            "WHERE w.key = ? AND p.device_class = ? AND p.dependent_launch = ? AND "
-            "(p.uses_library = 0 OR ?) AND p.text <> '' ORDER BY w.m, p.m_min, p.m_max",
-            query.workload_key, query.device_class, query.dependent_launch, query.allow_library);
+  Rows rows(
+      connection,
+      "SELECT DISTINCT w.m, p.m_min, p.m_max FROM workload w JOIN plan p ON p.workload = w.id "
+      "WHERE w.key = ? AND p.device_class = ? AND p.dependent_launch = ? AND "
+      "(p.uses_library = 0 OR ?) AND p.text <> '' ORDER BY w.m, p.m_min, p.m_max",
+      query.workload_key, query.device_class, query.dependent_launch, query.allow_library);
   while (rows.next()) tuned.push_back({rows.integer(0), rows.integer(1), rows.integer(2)});
   return tuned;
 }

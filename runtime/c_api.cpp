@@ -7,7 +7,9 @@
 
 #include "ir/error.h"
 #include "runtime/layer.h"
+#include "runtime/signature.h"
 #include "runtime/tenon.h"
+#include "runtime/torch_operator.h"
 
 using namespace tenon;
 
@@ -76,11 +78,11 @@ std::map<std::string, Value> parse_pairs(const char* argument, const std::string
 }
 
 std::map<std::string, std::int64_t> parse_dims(const std::string& text) {
-  return parse_pairs<std::int64_t>(
-      "dims", text, [](const char* from, const char* last, std::int64_t& value) {
-        auto [stop, error] = std::from_chars(from, last, value);
-        return error == std::errc() && stop == last;
-      });
+  return parse_pairs<std::int64_t>("dims", text,
+                                   [](const char* from, const char* last, std::int64_t& value) {
+                                     auto [stop, error] = std::from_chars(from, last, value);
+                                     return error == std::errc() && stop == last;
+                                   });
 }
 
 std::map<std::string, double> parse_attributes(const std::string& text) {
@@ -170,9 +172,9 @@ tenon_status tenon_bind_with(tenon_library* library, const char* program, const 
     const tenon_bind_options asked = options_of(options);
     auto type = ir::dtype_from_name(dtype);
     if (!type || *type == ir::DType::kElem) throw UserError("dtype", dtype, "bf16, fp16, fp32");
-    const ir::Workload workload = ir::make_workload(
-        program_of(program), parse_dims(dims), *type,
-        parse_attributes(asked.attributes == nullptr ? "" : asked.attributes));
+    const ir::Workload workload =
+        ir::make_workload(program_of(program), parse_dims(dims), *type,
+                          parse_attributes(asked.attributes == nullptr ? "" : asked.attributes));
     runtime::BindOptions bind;
     bind.m_min = asked.m_min == 0 ? 1 : asked.m_min;
     bind.dependent = asked.dependent != 0;
@@ -213,8 +215,8 @@ tenon_status tenon_launch(tenon_kernel* kernel, const void* const* inputs, void*
   });
 }
 
-tenon_status tenon_launch_one(tenon_kernel* kernel, const void* x, void* y, int64_t m,
-                              void* stream, int dependent) {
+tenon_status tenon_launch_one(tenon_kernel* kernel, const void* x, void* y, int64_t m, void* stream,
+                              int dependent) {
   if (m == 0) return TENON_OK;
   return guarded([&] {
     require(kernel, "kernel");
@@ -227,6 +229,15 @@ tenon_status tenon_launch_one(tenon_kernel* kernel, const void* x, void* y, int6
   });
 }
 
+const char* tenon_program_signature(const char* program) {
+  static thread_local std::string text;
+  const tenon_status status = guarded([&] {
+    require(program, "program");
+    text = runtime::describe_signature(program_of(program));
+  });
+  return status == TENON_OK ? text.c_str() : nullptr;
+}
+
 int tenon_kernel_reads(const tenon_kernel* kernel, int input) {
   return input >= 0 && static_cast<std::size_t>(input) < kernel->layer->input_count() &&
          kernel->layer->reads(static_cast<std::size_t>(input));
@@ -234,9 +245,7 @@ int tenon_kernel_reads(const tenon_kernel* kernel, int input) {
 
 int64_t tenon_kernel_m_min(const tenon_kernel* kernel) { return kernel->layer->m_min(); }
 int64_t tenon_kernel_m_max(const tenon_kernel* kernel) { return kernel->layer->m_max(); }
-const char* tenon_kernel_note(const tenon_kernel* kernel) {
-  return kernel->layer->note().c_str();
-}
+const char* tenon_kernel_note(const tenon_kernel* kernel) { return kernel->layer->note().c_str(); }
 
 tenon_status tenon_kernel_segment(const tenon_kernel* kernel, int64_t m, tenon_segment* out) {
   return guarded([&] {
@@ -269,6 +278,21 @@ const char* tenon_kernel_label(const tenon_kernel* kernel) {
 }
 const char* tenon_kernel_schedule(const tenon_kernel* kernel) {
   return widest(kernel).schedule.text.c_str();
+}
+
+tenon_status tenon_torch_register(void) {
+  std::string why;
+  const tenon_status status = guarded([&] {
+    if (!runtime::register_torch_operator(why)) throw NotFound(why);
+  });
+  return status;
+}
+
+tenon_status tenon_torch_set_layer(int64_t layer, tenon_kernel* kernel, int dependent) {
+  return guarded([&] {
+    runtime::set_torch_layer(layer, kernel == nullptr ? nullptr : kernel->layer.get(),
+                             dependent != 0);
+  });
 }
 
 }  // extern "C"

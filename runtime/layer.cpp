@@ -63,9 +63,8 @@ void Layer::launch_chunks(const void* const* inputs, void* const* outputs, std::
   for (std::int64_t row = 0; row < m; row += chunk) {
     const auto at = static_cast<std::size_t>(row);
     for (std::size_t i = 0; i < input_row_bytes_.size(); ++i)
-      in[i] = inputs[i] == nullptr
-                  ? nullptr
-                  : static_cast<const char*>(inputs[i]) + at * input_row_bytes_[i];
+      in[i] = inputs[i] == nullptr ? nullptr
+                                   : static_cast<const char*>(inputs[i]) + at * input_row_bytes_[i];
     for (std::size_t i = 0; i < output_row_bytes_.size(); ++i)
       out[i] = static_cast<char*>(outputs[i]) + at * output_row_bytes_[i];
     // Chunks of a size that is served directly: this does not come back here.
@@ -74,9 +73,8 @@ void Layer::launch_chunks(const void* const* inputs, void* const* outputs, std::
 }
 
 bool Layer::reads(std::size_t input) const {
-  return std::any_of(executables_.begin(), executables_.end(), [input](const auto& e) {
-    return e->plan().buffers[input].in_main;
-  });
+  return std::any_of(executables_.begin(), executables_.end(),
+                     [input](const auto& e) { return e->plan().buffers[input].in_main; });
 }
 
 std::unique_ptr<Library> Library::open(const std::string& path, const std::string& device) {
@@ -104,8 +102,9 @@ std::unique_ptr<Layer> Library::bind(const ir::Workload& workload, const BindOpt
                                      std::string& why) {
   const ir::Signature& signature = workload.program.signature;
   if (inputs.size() != signature.inputs.size())
-    throw UserError("number of inputs", std::to_string(inputs.size()),
-                    fmt::format("{}, the inputs of {}", signature.inputs.size(), signature.program));
+    throw UserError(
+        "number of inputs", std::to_string(inputs.size()),
+        fmt::format("{}, the inputs of {}", signature.inputs.size(), signature.program));
   const std::int64_t m_max = dynamic_extent(workload);
   if (options.m_min < 1 || options.m_min > m_max)
     throw UserError("m_min", std::to_string(options.m_min),
@@ -119,8 +118,8 @@ std::unique_ptr<Layer> Library::bind(const ir::Workload& workload, const BindOpt
       refused = refused || refuse;
       return refuse;
     };
-  DispatchTable table = make_dispatch(*database_, query, options.m_min, m_max,
-                                      is_row_wise(workload.program), why);
+  DispatchTable table =
+      make_dispatch(*database_, query, options.m_min, m_max, is_row_wise(workload.program), why);
   if (table.segments.empty()) {
     if (refused)
       why += "; plans that need the device to themselves are stored: bind exclusively to use them";
@@ -129,9 +128,8 @@ std::unique_ptr<Layer> Library::bind(const ir::Workload& workload, const BindOpt
   std::vector<std::unique_ptr<Executable>> executables;
   for (const cache::Stored& stored : table.plans) {
     std::unique_ptr<Executable> made = executable(stored);
-    const bool adopted =
-        std::any_of(executables.begin(), executables.end(),
-                    [&made](const auto& before) { return made->adopt(*before); });
+    const bool adopted = std::any_of(executables.begin(), executables.end(),
+                                     [&made](const auto& before) { return made->adopt(*before); });
     if (!adopted) made->prepare(inputs, stream);
     executables.push_back(std::move(made));
   }
@@ -142,8 +140,7 @@ std::unique_ptr<Layer> Library::bind(const ir::Workload& workload, const BindOpt
     in.push_back(input.role == ir::Role::kActivation ? row_bytes(input.axes, input.dtype, workload)
                                                      : 0);
   for (const ir::ProgramOutput& output : signature.outputs)
-    out.push_back(
-        row_bytes(workload.program.graph.axes(output.value), output.dtype, workload));
+    out.push_back(row_bytes(workload.program.graph.axes(output.value), output.dtype, workload));
   return std::make_unique<Layer>(std::move(table), std::move(executables), std::move(in),
                                  std::move(out));
 }

@@ -67,19 +67,18 @@ typedef struct {
   const char* attributes; /* "eps=1e-05"; NULL: the program's own */
 } tenon_bind_options;
 
-/* Binds a program to weights, for every number of rows from options->m_min to the m in `dims`: looks
- * up which stored plan serves which m, loads these plans and runs their prepare step on `stream`,
- * which must not be capturing. On return the weights are ready for every stream.
+/* Binds a program to weights, for every number of rows from options->m_min to the m in `dims`:
+ * looks up which stored plan serves which m, loads these plans and runs their prepare step on
+ * `stream`, which must not be capturing. On return the weights are ready for every stream.
  *
  * `program` is a catalog name or a program in the text form; `dims` "m=16,k=4096,n=6144"; `dtype`
- * "bf16", "fp16" or "fp32"; `options` may be NULL. `inputs`: the program's inputs in signature order
- * (entries of activations may be NULL). A parameter must stay where it is while
+ * "bf16", "fp16" or "fp32"; `options` may be NULL. `inputs`: the program's inputs in signature
+ * order (entries of activations may be NULL). A parameter must stay where it is while
  * tenon_kernel_reads() says so; others may be freed. */
 TENON_API tenon_status tenon_bind_with(tenon_library* library, const char* program,
                                        const char* dims, const char* dtype,
-                                       const tenon_bind_options* options,
-                                       const void* const* inputs, void* stream,
-                                       tenon_kernel** out);
+                                       const tenon_bind_options* options, const void* const* inputs,
+                                       void* stream, tenon_kernel** out);
 /* tenon_bind_with where only `dependent` is not its default. */
 TENON_API tenon_status tenon_bind(tenon_library* library, const char* program, const char* dims,
                                   const char* dtype, int dependent, const void* const* inputs,
@@ -88,13 +87,20 @@ TENON_API void tenon_kernel_close(tenon_kernel* kernel);
 
 /* One call with `m` rows; inputs and outputs in signature order, contiguous and row-major (entries
  * of parameters may be NULL: those given to bind are meant). Asynchronous on CUDA, and legal while
- * `stream` is captured. `dependent` zero suppresses dependent launch for this call; the first launch
- * after binding is never a dependent one. m = 0 does nothing. */
+ * `stream` is captured. `dependent` zero suppresses dependent launch for this call; the first
+ * launch after binding is never a dependent one. m = 0 does nothing. */
 TENON_API tenon_status tenon_launch(tenon_kernel* kernel, const void* const* inputs,
                                     void* const* outputs, int64_t m, void* stream, int dependent);
 /* The same for programs whose only activation is their first input and that have one output. */
 TENON_API tenon_status tenon_launch_one(tenon_kernel* kernel, const void* x, void* y, int64_t m,
                                         void* stream, int dependent);
+
+/* A program's inputs and outputs as JSON, valid until the thread's next call: {"program": …,
+ * "dims":
+ * ["m", …], "attributes": {"eps": 1e-06}, "inputs": [{"name": "x", "role": "activation", "dtype":
+ * "T", "axes": ["m", "k"]}, …], "outputs": […]}. NULL for a program that is not known or malformed.
+ */
+TENON_API const char* tenon_program_signature(const char* program);
 
 /* Nonzero where launches read parameter number `input` (in signature order). */
 TENON_API int tenon_kernel_reads(const tenon_kernel* kernel, int input);
@@ -105,7 +111,7 @@ TENON_API int64_t tenon_kernel_m_max(const tenon_kernel* kernel);
 TENON_API const char* tenon_kernel_note(const tenon_kernel* kernel);
 
 typedef struct {
-  size_t size; /* sizeof(tenon_segment), set by the caller */
+  size_t size;       /* sizeof(tenon_segment), set by the caller */
   int64_t low, high; /* the rows, inclusive, that one plan serves */
   int64_t chunk;     /* 0; else no plan is valid here and calls are cut into this many rows */
   int64_t plan;      /* its number in the database */
@@ -124,6 +130,13 @@ TENON_API int64_t tenon_kernel_plan(const tenon_kernel* kernel);
 TENON_API double tenon_kernel_stored_time_us(const tenon_kernel* kernel);
 TENON_API const char* tenon_kernel_label(const tenon_kernel* kernel);
 TENON_API const char* tenon_kernel_schedule(const tenon_kernel* kernel);
+
+/* For the Python package: one operator of PyTorch, tenon::layer(Tensor x, int layer, int columns)
+ * -> Tensor, implemented here over PyTorch's C functions, which are looked up in the process. The
+ * operator must have been defined; TENON_NOT_FOUND where PyTorch is not loaded or lacks them. */
+TENON_API tenon_status tenon_torch_register(void);
+/* What operator calls with this number launch: 0 <= layer < 65536; NULL: nothing any more. */
+TENON_API tenon_status tenon_torch_set_layer(int64_t layer, tenon_kernel* kernel, int dependent);
 
 #ifdef __cplusplus
 }

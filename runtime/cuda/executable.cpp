@@ -273,8 +273,9 @@ class Code {
     for (const ir::Launch& l : plan_.prepare) {
       key += fmt::format("{} ", static_cast<int>(l.kind));
       if (l.kind == ir::LaunchKind::kCubin) {
-        key += fmt::format("{} {} {}", plan_.modules[static_cast<std::size_t>(l.module)].cubin_sha256,
-                           l.entry, l.shared_bytes);
+        key +=
+            fmt::format("{} {} {}", plan_.modules[static_cast<std::size_t>(l.module)].cubin_sha256,
+                        l.entry, l.shared_bytes);
         for (int d = 0; d < 3; ++d)
           key += fmt::format(" {},{},{}", l.grid[d].text(), l.block[d].text(), l.cluster[d]);
         for (const ir::Arg& arg : l.args) {
@@ -340,8 +341,8 @@ class CudaExecutable final : public Executable {
       bound_parameters_[i] = reinterpret_cast<CUdeviceptr>(inputs[i]);
     prepared_.clear();
     for (std::size_t i : code_->prepared()) {
-      prepared_.push_back(std::make_shared<CudaMemory>(
-          code_->context(), bytes_of(plan_.buffers[i], plan_.extents)));
+      prepared_.push_back(std::make_shared<CudaMemory>(code_->context(),
+                                                       bytes_of(plan_.buffers[i], plan_.extents)));
       fixed_[i] = reinterpret_cast<CUdeviceptr>(prepared_.back()->data());
     }
     Call call = begin(
@@ -535,8 +536,8 @@ class CudaExecutable final : public Executable {
   const Driver& driver_;
   std::vector<std::unique_ptr<TensorMapCache>> maps_;
   std::vector<std::shared_ptr<CudaMemory>> prepared_;  // in the order of Code::prepared
-  CUdeviceptr fixed_[kMaxBuffers] = {};             // prepared buffers
-  CUdeviceptr bound_parameters_[kMaxBuffers] = {};  // as given to prepare
+  CUdeviceptr fixed_[kMaxBuffers] = {};                // prepared buffers
+  CUdeviceptr bound_parameters_[kMaxBuffers] = {};     // as given to prepare
   std::atomic<bool> bound_{false};
   std::atomic<bool> fresh_{false};
 };

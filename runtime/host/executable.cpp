@@ -199,8 +199,7 @@ class HostExecutable final : public Executable {
     for (std::size_t t = 0; t < taken.size(); ++t) {
       if (own.tensors[t].kind != ir::TensorKind::kPrepared) continue;
       for (std::size_t u = 0; u < theirs.tensors.size(); ++u)
-        if (theirs.tensors[u].name == own.tensors[t].name &&
-            made_of(theirs, u) == made_of(own, t))
+        if (theirs.tensors[u].name == own.tensors[t].name && made_of(theirs, u) == made_of(own, t))
           taken[t] = from->prepared_[u];
       if (!taken[t]) return false;
     }

@@ -20,11 +20,11 @@ struct FakeLaunch {
 
 struct FakeRecord {
   std::vector<FakeLaunch> launches;
-  int allocations = 0;             // of device memory
-  int encodings = 0;               // of tensor maps
-  std::vector<std::size_t> fills;  // bytes of memsets in streams other than the default
+  int allocations = 0;                      // of device memory
+  int encodings = 0;                        // of tensor maps
+  std::vector<std::size_t> fills;           // bytes of memsets in streams other than the default
   std::map<void*, std::uint64_t> captures;  // streams that are being captured, and in which capture
-  bool recording = true;           // false: launches are counted by nobody and allocate nothing
+  bool recording = true;  // false: launches are counted by nobody and allocate nothing
 };
 
 }  // namespace tenon::test
