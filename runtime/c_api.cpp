@@ -288,10 +288,21 @@ tenon_status tenon_torch_register(void) {
   return status;
 }
 
-tenon_status tenon_torch_set_layer(int64_t layer, tenon_kernel* kernel, int dependent) {
+tenon_status tenon_torch_set_layer(int64_t layer, tenon_kernel* kernel,
+                                   const tenon_torch_layer* expected) {
   return guarded([&] {
-    runtime::set_torch_layer(layer, kernel == nullptr ? nullptr : kernel->layer.get(),
-                             dependent != 0);
+    runtime::TorchLayer entry;
+    if (kernel != nullptr) {
+      require(expected, "expected");
+      entry.layer = kernel->layer.get();
+      entry.dtype = expected->dtype;
+      entry.device_type = expected->device_type;
+      entry.device_index = expected->device_index;
+      entry.dependent = expected->dependent != 0;
+      entry.columns_in = expected->columns_in;
+      entry.columns_out = expected->columns_out;
+    }
+    runtime::set_torch_layer(layer, entry);
   });
 }
 

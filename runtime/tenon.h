@@ -135,8 +135,15 @@ TENON_API const char* tenon_kernel_schedule(const tenon_kernel* kernel);
  * -> Tensor, implemented here over PyTorch's C functions, which are looked up in the process. The
  * operator must have been defined; TENON_NOT_FOUND where PyTorch is not loaded or lacks them. */
 TENON_API tenon_status tenon_torch_register(void);
-/* What operator calls with this number launch: 0 <= layer < 65536; NULL: nothing any more. */
-TENON_API tenon_status tenon_torch_set_layer(int64_t layer, tenon_kernel* kernel, int dependent);
+typedef struct {
+  int32_t dtype, device_type, device_index; /* of x: at::ScalarType, at::DeviceType */
+  int32_t dependent;
+  int64_t columns_in, columns_out; /* last extents of x and of the result */
+} tenon_torch_layer;
+/* What operator calls with this number launch, and what they must be given: 0 <= layer < 65536.
+ * A NULL kernel: nothing any more. Calls with the number must not be in flight. */
+TENON_API tenon_status tenon_torch_set_layer(int64_t layer, tenon_kernel* kernel,
+                                             const tenon_torch_layer* expected);
 
 #ifdef __cplusplus
 }

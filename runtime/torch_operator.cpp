@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <atomic>
 #include <memory>
 #include <stdexcept>
 #include <type_traits>
@@ -72,13 +71,8 @@ constexpr std::size_t kLayers = 65536;
 constexpr std::size_t kMaxRank = 8;
 constexpr std::int32_t kCuda = 1;  // at::DeviceType
 
-struct Entry {
-  std::atomic<Layer*> layer{nullptr};
-  std::atomic<bool> dependent{false};
-};
-
-Entry* entries() {
-  static const std::unique_ptr<Entry[]> all = std::make_unique<Entry[]>(kLayers);
+TorchLayer* entries() {
+  static const std::unique_ptr<TorchLayer[]> all = std::make_unique<TorchLayer[]>(kLayers);
   return all.get();
 }
 
@@ -108,7 +102,7 @@ class Tensor {
 
 // What a tensor is, of rank 1 to kMaxRank and contiguous; throws otherwise.
 struct Shape {
-  std::int64_t rank = 0, rows = 1;
+  std::int64_t rank = 0, rows = 1, columns_in = 0;
   std::int64_t sizes[kMaxRank], strides[kMaxRank];
 
   Shape(const Tensor& x, std::int64_t columns) {
@@ -119,6 +113,7 @@ struct Shape {
       throw std::invalid_argument("tenon::layer: x must have 1 to 8 dimensions");
     check(t.sizes(x.get(), &given), "sizes");
     check(t.strides(x.get(), &steps), "strides");
+    columns_in = given[rank - 1];
     std::int64_t expected = 1;
     bool contiguous = true, empty = false;
     for (std::int64_t d = rank - 1; d >= 0; --d) {
@@ -144,9 +139,8 @@ void layer_operator(std::uint64_t* stack, std::uint64_t, std::uint64_t) {
   const auto number = static_cast<std::int64_t>(stack[1]);
   const auto columns = static_cast<std::int64_t>(stack[2]);
   const bool known = number >= 0 && number < static_cast<std::int64_t>(kLayers);
-  Entry* entry = known ? &entries()[number] : nullptr;
-  Layer* layer = known ? entry->layer.load(std::memory_order_acquire) : nullptr;
-  if (layer == nullptr)
+  const TorchLayer* entry = known ? &entries()[number] : nullptr;
+  if (entry == nullptr || entry->layer == nullptr)
     throw std::invalid_argument("tenon::layer: no layer is bound under number " +
                                 std::to_string(number));
   const Shape shape(x, columns);
@@ -154,6 +148,16 @@ void layer_operator(std::uint64_t* stack, std::uint64_t, std::uint64_t) {
   check(t.dtype(x.get(), &dtype), "dtype");
   check(t.device_type(x.get(), &device_type), "device_type");
   check(t.device_index(x.get(), &device), "device_index");
+  const bool same_device = device_type == entry->device_type &&
+                           (device_type != kCuda || device == entry->device_index);
+  if (dtype != entry->dtype || !same_device)
+    throw std::invalid_argument(
+        "tenon::layer: x has another type or is on another device than the bound weights");
+  if (shape.columns_in != entry->columns_in || columns != entry->columns_out)
+    throw std::invalid_argument("tenon::layer: x has " + std::to_string(shape.columns_in) +
+                                " columns and the result " + std::to_string(columns) +
+                                "; the layer was bound for " + std::to_string(entry->columns_in) +
+                                " and " + std::to_string(entry->columns_out));
   Handle made = nullptr;
   check(t.empty(shape.rank, shape.sizes, shape.strides, dtype, device_type, device, &made),
         "empty_strided");
@@ -164,10 +168,9 @@ void layer_operator(std::uint64_t* stack, std::uint64_t, std::uint64_t) {
   if (device_type == kCuda) check(t.current_stream(device, &stream), "current_cuda_stream");
   const void* inputs[Layer::kMaxArguments];
   inputs[0] = from;
-  for (std::size_t i = 1; i < layer->input_count(); ++i) inputs[i] = nullptr;
+  for (std::size_t i = 1; i < entry->layer->input_count(); ++i) inputs[i] = nullptr;
   void* outputs[] = {to};
-  layer->launch(inputs, outputs, shape.rows, stream,
-                entry->dependent.load(std::memory_order_relaxed));
+  entry->layer->launch(inputs, outputs, shape.rows, stream, entry->dependent);
   stack[0] = reinterpret_cast<std::uint64_t>(y.release());
 }
 
@@ -193,12 +196,10 @@ bool register_torch_operator(std::string& why) {
   return done;
 }
 
-void set_torch_layer(std::int64_t layer, Layer* kernel, bool dependent) {
-  if (layer < 0 || layer >= static_cast<std::int64_t>(kLayers))
-    throw UserError("layer", std::to_string(layer), "0 to 65535");
-  Entry& entry = entries()[layer];
-  entry.dependent.store(dependent, std::memory_order_relaxed);
-  entry.layer.store(kernel, std::memory_order_release);
+void set_torch_layer(std::int64_t number, const TorchLayer& layer) {
+  if (number < 0 || number >= static_cast<std::int64_t>(kLayers))
+    throw UserError("layer", std::to_string(number), "0 to 65535");
+  entries()[number] = layer;
 }
 
 }  // namespace tenon::runtime

@@ -1,0 +1,139 @@
+"""Modules built from existing ones."""
+from __future__ import annotations
+
+from typing import Any, Dict, List, Sequence, Tuple
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .._native import BadInputError
+from ._fused import Fused
+
+
+def _eps_of(norm: nn.Module, dtype: torch.dtype) -> float:
+    for name in ("eps", "variance_epsilon", "epsilon"):
+        eps = getattr(norm, name, None)
+        if eps is not None:
+            return float(eps)
+    return torch.finfo(dtype).eps  # nn.RMSNorm's default
+
+
+def _joined(tensors: Sequence[torch.Tensor]) -> torch.Tensor:
+    return tensors[0] if len(tensors) == 1 else torch.cat(list(tensors), 0)
+
+
+class _NormLinear(Fused):
+    """A norm and one or more linear layers that read it; several give a tuple of results."""
+
+    def __init__(self, norm: nn.Module, *linears: nn.Linear, **options: Any):
+        super().__init__(**options)
+        if not linears:
+            raise BadInputError("no linear layer was given; one or more are needed")
+        if any(l.in_features != linears[0].in_features for l in linears):
+            raise BadInputError("the linear layers read " + ", ".join(str(l.in_features) for l in linears) + " columns; they must read the same")
+        self.norm = norm
+        if len(linears) == 1:
+            self.linear = linears[0]
+        else:
+            self.linears = nn.ModuleList(linears)
+        self._one = len(linears) == 1
+        self._widths = [l.out_features for l in linears]
+
+    def _all(self) -> List[nn.Linear]:
+        return [self.linear] if self._one else list(self.linears)
+
+    def _width(self) -> int:
+        return sum(self._widths)
+
+    def _weights(self) -> torch.Tensor:
+        # [n, k] as PyTorch has it -> [k, n] as the program reads it.
+        return _joined([l.weight for l in self._all()]).t()
+
+    def forward(self, x: torch.Tensor) -> Any:
+        y = self.fused(x)
+        return y if self._one else y.split(self._widths, dim=-1)
+
+
+class RMSNormLinear(_NormLinear):
+    """linear(norm(x)) for an RMSNorm and linear layers without bias.
+
+    `RMSNormLinear.from_torch(norm, linear)` gives a module that returns linear(norm(x));
+    `from_torch(norm, q, k, v)` returns the three results, from one kernel."""
+
+    _program = "rmsnorm_linear"
+
+    @classmethod
+    def from_torch(cls, norm: nn.Module, *linears: nn.Linear, **options: Any) -> "RMSNormLinear":
+        """`norm` has a weight and an eps (nn.RMSNorm, or a model's own class of that form)."""
+        if getattr(norm, "weight", None) is None:
+            raise BadInputError(f"the norm ({type(norm).__name__}) has no weight; one is needed")
+        if any(l.bias is not None for l in linears):
+            raise BadInputError("a linear layer has a bias; RMSNormLinear takes layers without")
+        return cls(norm, *linears, **options)
+
+    def plain(self, x: torch.Tensor) -> torch.Tensor:
+        normed = F.rms_norm(x, (x.shape[-1],), self.norm.weight, _eps_of(self.norm, x.dtype))
+        return F.linear(normed, _joined([l.weight for l in self._all()]))
+
+    def _watched(self) -> Tuple[torch.Tensor, ...]:
+        return (self.norm.weight, *(l.weight for l in self._all()))
+
+    def _parameters_by_name(self) -> Dict[str, torch.Tensor]:
+        return {"g": self.norm.weight, "w": self._weights()}
+
+    def _attributes(self) -> Dict[str, float]:
+        return {"eps": _eps_of(self.norm, self.norm.weight.dtype)}
+
+
+class LayerNormLinear(_NormLinear):
+    """linear(norm(x)) for an nn.LayerNorm with weight and bias, and linear layers (a missing bias counts as 0)."""
+
+    _program = "layernorm_linear"
+
+    @classmethod
+    def from_torch(cls, norm: nn.LayerNorm, *linears: nn.Linear, **options: Any) -> "LayerNormLinear":
+        if norm.weight is None:
+            raise BadInputError("the norm has no weight; elementwise_affine is needed")
+        return cls(norm, *linears, **options)
+
+    def _bias(self) -> torch.Tensor:
+        return _joined([l.bias if l.bias is not None else l.weight.new_zeros(l.out_features) for l in self._all()])
+
+    def plain(self, x: torch.Tensor) -> torch.Tensor:
+        normed = F.layer_norm(x, (x.shape[-1],), self.norm.weight, self.norm.bias, self.norm.eps)
+        return F.linear(normed, _joined([l.weight for l in self._all()]), self._bias())
+
+    def _watched(self) -> Tuple[torch.Tensor, ...]:
+        biases = [l.bias for l in self._all() if l.bias is not None]
+        own = [self.norm.bias] if self.norm.bias is not None else []
+        return (self.norm.weight, *own, *(l.weight for l in self._all()), *biases)
+
+    def _parameters_by_name(self) -> Dict[str, torch.Tensor]:
+        bias = self.norm.bias if self.norm.bias is not None else torch.zeros_like(self.norm.weight)
+        return {"g": self.norm.weight, "b": bias, "w": self._weights(), "c": self._bias()}
+
+    def _attributes(self) -> Dict[str, float]:
+        return {"eps": float(self.norm.eps)}
+
+
+class RMSNormGatedMLP(nn.Module):
+    """down(silu(gate(norm(x))) * up(norm(x))): norm, gate and up in one kernel where one is stored.
+
+    The norm with both products is one tuned kernel (`inner`, an RMSNormLinear); activation and the last
+    product are PyTorch's."""
+
+    def __init__(self, norm: nn.Module, gate: nn.Linear, up: nn.Linear, down: nn.Linear, **options: Any):
+        super().__init__()
+        if gate.out_features != up.out_features:
+            raise BadInputError(f"gate has {gate.out_features} columns and up {up.out_features}; they must be as many")
+        self.inner = RMSNormLinear.from_torch(norm, gate, up, **options)
+        self.down = down
+
+    @classmethod
+    def from_torch(cls, norm: nn.Module, gate: nn.Linear, up: nn.Linear, down: nn.Linear, **options: Any) -> "RMSNormGatedMLP":
+        return cls(norm, gate, up, down, **options)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gate, up = self.inner(x)
+        return self.down(F.silu(gate) * up)
