@@ -2,6 +2,11 @@
 import ctypes as c
 
 
+class Options(c.Structure):  # tenon_bind_options
+    _fields_ = [("size", c.c_size_t), ("m_min", c.c_int64), ("dependent", c.c_int), ("exclusive", c.c_int), ("no_vendor_library", c.c_int),
+                ("attributes", c.c_char_p)]
+
+
 class Library:
     def __init__(self, shared_object, database, device="cuda:0"):
         self.lib = c.CDLL(shared_object)
@@ -22,8 +27,10 @@ class Library:
         kernel = c.c_void_p()
         text = ",".join(f"{k}={v}" for k, v in dims.items())
         inputs = (c.c_void_p * len(parameters))(*parameters)
-        self._check(self.lib.tenon_bind(self.handle, program.encode(), text.encode(), dtype.encode(), int(dependent), inputs,
-                                        c.c_void_p(stream), c.byref(kernel)))
+        # One stream, one m: plans that need the GPU to themselves may be used, and no other m is served.
+        options = Options(c.sizeof(Options), dims["m"], int(dependent), 1, 0, None)
+        self._check(self.lib.tenon_bind_with(self.handle, program.encode(), text.encode(), dtype.encode(), c.byref(options), inputs,
+                                             c.c_void_p(stream), c.byref(kernel)))
         return Kernel(self, kernel, parameters)
 
 

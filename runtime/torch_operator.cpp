@@ -148,8 +148,8 @@ void layer_operator(std::uint64_t* stack, std::uint64_t, std::uint64_t) {
   check(t.dtype(x.get(), &dtype), "dtype");
   check(t.device_type(x.get(), &device_type), "device_type");
   check(t.device_index(x.get(), &device), "device_index");
-  const bool same_device = device_type == entry->device_type &&
-                           (device_type != kCuda || device == entry->device_index);
+  const bool same_device =
+      device_type == entry->device_type && (device_type != kCuda || device == entry->device_index);
   if (dtype != entry->dtype || !same_device)
     throw std::invalid_argument(
         "tenon::layer: x has another type or is on another device than the bound weights");

@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # bundle.sh BUILD [FOLDER]: a relocatable folder (default .bundle) that runs on another Linux with
 # a newer glibc and none of the packages: bin/ holds the tenon command, the GPU tests and other
-# programs to run there, stripped; lib/ libtenon_runtime.so and the shared libraries they need, without glibc's own and without
-# CUDA's, which are opened at run time.
+# programs to run there, stripped; lib/ libtenon_runtime.so and the shared libraries they need, without
+# glibc's own and without CUDA's, which are opened at run time; python/ the package, bench/ and
+# examples/ the Python programs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
@@ -25,7 +26,8 @@ is_program() { [ -f "$1" ] && [ -x "$1" ] && [ "$(head -c 4 "$1" | tail -c 3)" =
 # GPU tests are the programs under tests/ whose name has gpu_test in it.
 programs=()
 for candidate in "$build"/cli/* "$build"/bench/* "$build"/measure/* $(find "$build/tests" -type f -name '*gpu_test*'); do
-  case $candidate in *.a | *.so*) continue ;; esac
+  # launch_overhead is in the GPU tests too.
+  case $candidate in *.a | *.so* | */launch_overhead) continue ;; esac
   if is_program "$candidate"; then programs+=("$candidate"); fi
 done
 
@@ -62,7 +64,14 @@ ldd "${programs[@]}" | awk '/=> \//{print $1, $3} /not found/{print "missing", $
     strip --strip-unneeded "$bundle/lib/$name"
     patchelf --set-rpath '$ORIGIN' "$bundle/lib/$name"
   done
-cp scripts/gpu_tests.sh scripts/gpu_sanitize.sh "$bundle/"
+cp scripts/gpu_tests.sh scripts/gpu_sanitize.sh scripts/gpu_runtime.sh "$bundle/"
+# Python programs find bin/ and lib/ beside their folder.
+mkdir -p "$bundle/python" "$bundle/bench" "$bundle/examples"
+(cd python && find tenon -name '*.py' -o -name py.typed) | while read -r file; do
+  install -D -m 644 "python/$file" "$bundle/python/$file"
+done
+cp bench/*.py "$bundle/bench/"
+cp examples/*.py "$bundle/examples/"
 
 # Whatever it loads now must come from the bundle, or be glibc's.
 for program in "$bundle"/bin/*; do

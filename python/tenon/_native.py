@@ -56,7 +56,7 @@ def candidates() -> List[str]:
         paths.append(os.environ["TENON_LIBRARY"])
     # A wheel's, a bundle's and a build folder's.
     for folder in (here / "_lib", here.parents[1] / "lib", here.parents[1] / "build" / "runtime"):
-        paths.append(str(folder / NAME))
+        paths += [str(folder / NAME), str(folder / "libtenon_runtime.so")]
     paths.append(NAME)  # the loader's own search
     return paths
 

@@ -45,6 +45,10 @@ def forget_libraries() -> None:
         _libraries.clear()
 
 
+def _refresh_loaded(module: "Fused", _: Any) -> None:
+    module.refresh()
+
+
 class Fused(nn.Module):
     """A normalization and the products that read it, as one tuned kernel where one is stored.
 
@@ -70,7 +74,7 @@ class Fused(nn.Module):
         reference = weakref.ref(self)
         self._number = _operator.new_number(lambda x: reference()._forward_first(x))
         self._finalizer = weakref.finalize(self, _operator.drop, self._number)
-        self.register_load_state_dict_post_hook(lambda module, _: module.refresh())
+        self.register_load_state_dict_post_hook(_refresh_loaded)
 
     # What a subclass says of itself -----------------------------------------------------------------
 
