@@ -65,7 +65,7 @@ class Library {
  public:
   // `path` empty: the default database. Throws UserError, DeviceError.
   static std::unique_ptr<Library> open(const std::string& path, const std::string& device);
-  // A database in memory, which must outlive the library (Database::open_bytes).
+  // A packed database in memory, which is copied (Database::open_packed).
   static std::unique_ptr<Library> open_bytes(const void* bytes, std::size_t size,
                                              const std::string& name, const std::string& device);
 

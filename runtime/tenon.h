@@ -47,8 +47,8 @@ TENON_API const char* tenon_last_error(void);
  * "host", "cuda:N". A folder without write permission serves. */
 TENON_API tenon_status tenon_library_open(const char* database, const char* device,
                                           tenon_library** out);
-/* The same for a database in memory, as tenon_embed (CMake) puts it there: `bytes` are aligned to
- * 8 and outlive the library. `name` stands for the file's name in messages. */
+/* The same for a packed database (`tenon db pack`) in memory, as tenon_embed (CMake) puts it there;
+ * it is copied. `name` stands for the file's name in messages. */
 TENON_API tenon_status tenon_library_open_bytes(const void* bytes, size_t size, const char* name,
                                                 const char* device, tenon_library** out);
 /* Kernels bound from it stay valid. */

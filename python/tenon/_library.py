@@ -36,19 +36,14 @@ class Segment(NamedTuple):
 class Library:
     """A tuning database opened for one device.
 
-    `database` is a path (None: the default database) or the bytes of one (`tenon db pack`, an
-    embedded file). `device` is "auto", "host" or "cuda:N"."""
+    `database` is a path (None: the default database) or the bytes of a
+    packed one (`tenon db pack`). `device` is "auto", "host" or "cuda:N"."""
 
     def __init__(self, database: Union[str, bytes, None] = None, device: str = "auto"):
         self._handle = c.c_void_p()
-        self._bytes: Any = None
         out = c.byref(self._handle)
         if isinstance(database, (bytes, bytearray, memoryview)):
-            size = len(database)
-            # 8-byte aligned, as the runtime asks.
-            self._bytes = (c.c_uint64 * (size // 8 + 1))()
-            c.memmove(self._bytes, bytes(database), size)
-            check(lib.tenon_library_open_bytes(self._bytes, size, b"in memory", device.encode(), out))
+            check(lib.tenon_library_open_bytes(bytes(database), len(database), b"in memory", device.encode(), out))
         else:
             check(lib.tenon_library_open(None if database is None else str(database).encode(), device.encode(), out))
 
@@ -134,7 +129,6 @@ class Kernel:
         self._activations = [i for i in described["inputs"] if i["role"] == "activation"]
         self._one = len(described["outputs"]) == 1 and len(self._activations) == 1 and described["inputs"][0]["role"] == "activation"
         self._device = library.device
-        self._memory = library._bytes  # an in-memory database may be read on a later bind
         # What launches read stays alive; the rest may go.
         self._kept = [views[i["name"]].keep for n, i in enumerate(described["inputs"])
                       if i["name"] in views and lib.tenon_kernel_reads(handle, n)]
