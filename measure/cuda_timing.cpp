@@ -18,11 +18,12 @@ namespace {
 namespace cuda = runtime::cuda;
 
 constexpr double kShortSampleUs = 1000;  // a graph's own start is then below one part in 500
-constexpr double kBurstUs = 2000;        // calls above kLongCallUs: short bursts from a cool card
-constexpr double kLongCallUs = 100;
+constexpr double kBurstUs = 2000;        // of bursts
+// Calls from this length on are bursts. Products of 20 µs already draw enough power to lower the
+// clock by a tenth when they follow each other for a second; screening cannot afford the pauses,
+// and its contenders, interleaved, suffer alike.
+constexpr double kWarmCallUs = 15, kScreeningWarmCallUs = 100;
 constexpr int kMostCalls = 4000;
-constexpr auto kIdle = std::chrono::milliseconds(30);
-constexpr auto kScreeningIdle = std::chrono::milliseconds(12);
 constexpr std::size_t kLongScreeningSamples = 2;
 
 // Owns a stream, two events and a graph.
@@ -139,11 +140,16 @@ class CudaTimer {
   }
 
  private:
+  bool is_burst(const Contender& c) const {
+    return c.estimate_us > (protocol_.screening ? kScreeningWarmCallUs : kWarmCallUs);
+  }
+
   std::string text_of(const Contender& c) const {
-    const char* how = c.dropped                      ? "one replay, far behind the best"
-                      : c.estimate_us <= kLongCallUs ? "one replay, one timed"
-                      : protocol_.screening          ? "burst (12 ms idle, one replay, one timed)"
-                                                     : "burst (30 ms idle, one replay, one timed)";
+    const std::string how =
+        c.dropped ? "one replay, far behind the best"
+        : is_burst(c)
+            ? fmt::format("burst ({:g} ms idle, one replay, one timed)", protocol_.idle_ms)
+            : "one replay, one timed";
     return fmt::format(
         "cuda graph, {} launch: {} samples of {} calls, {} interleaved, rotating over {}, {}",
         protocol_.dependent_launch ? "dependent" : "plain", c.timing.samples_us.size(), c.calls,
@@ -205,7 +211,7 @@ class CudaTimer {
       return true;
     }
     const double least = protocol_.min_sample_us > 0 ? protocol_.min_sample_us
-                         : us > kLongCallUs          ? kBurstUs
+                         : is_burst(c)               ? kBurstUs
                                                      : kShortSampleUs;
     const int rounds = static_cast<int>(std::ceil(least / std::max(0.1, us * rotation_.sets())));
     const int calls = std::min(kMostCalls, std::max(1, rounds) * rotation_.sets());
@@ -232,11 +238,12 @@ class CudaTimer {
   }
 
   bool measure(Contender& c, const ReplayGraph& graph) {
-    const bool slow = c.estimate_us > kLongCallUs;
+    const bool burst = is_burst(c);
     const bool enough =
-        slow && protocol_.screening && c.timing.samples_us.size() >= kLongScreeningSamples;
+        burst && protocol_.screening && c.timing.samples_us.size() >= kLongScreeningSamples;
     if (c.dropped || enough) return true;
-    if (slow) std::this_thread::sleep_for(protocol_.screening ? kScreeningIdle : kIdle);
+    if (burst)
+      std::this_thread::sleep_for(std::chrono::duration<double, std::milli>(protocol_.idle_ms));
     double us = 0;
     if (!replay(c, graph, us)) return false;
     c.timing.samples_us.push_back(us);

@@ -31,8 +31,11 @@ struct Protocol {
   bool dependent_launch = false;  // chain with dependent launch instead of plain graph
   bool rotate = true;  // inputs and weights rotate over > 4 × L2 (host: > 2 × last-level cache)
   double hang_limit_s = 10;
-  // Screening: a first look that orders candidates, with shorter pauses and fewer samples of long
-  // calls. What its first replay shows to be slower than `drop_above_us` (0: nothing) is not
+  // Calls long enough to warm the card are measured as bursts from a card at rest: this pause, one
+  // replay, one timed replay.
+  double idle_ms = 30;
+  // Screening: a first look that orders candidates; only the longest calls are bursts, of fewer
+  // samples. What its first replay shows to be slower than `drop_above_us` (0: nothing) is not
   // sampled further.
   bool screening = false;
   double drop_above_us = 0;

@@ -34,6 +34,7 @@ class Explorer {
     protocol_.dependent_launch = session.options.dependent_launch;
     protocol_.samples = kScreeningSamples;
     protocol_.screening = true;
+    protocol_.idle_ms = kShortIdleMs;
   }
 
   ~Explorer() { finish(); }

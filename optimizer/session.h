@@ -122,6 +122,8 @@ void note_left_out(Session& session, std::size_t count);
 // Times `which` by `protocol`, records and stores the outcome of each (timing.cpp).
 void time_batch(Session& session, const std::vector<CandidateState*>& which,
                 const measure::Protocol& protocol);
+// Pause of bursts before the final measurement, which takes the protocol's own.
+inline constexpr double kShortIdleMs = 12;
 // Candidates timed together, loaded at once.
 inline constexpr std::size_t kBatch = 12;
 

@@ -99,6 +99,7 @@ void screen_candidates(Session& session) {
   session.progress.begin("screening", 0);
   measure::Protocol protocol;
   protocol.dependent_launch = session.options.dependent_launch;
+  protocol.idle_ms = kShortIdleMs;
   const double deadline = session.elapsed() + session.left() / 2;
   std::size_t timed = 0;
   const std::vector<std::size_t> ranked = running(session);

@@ -68,25 +68,9 @@ std::vector<RankedSchedule> cheapest(const std::vector<std::vector<Choice>>& ker
 }
 
 // Parameters that shape a kernel; schedules that agree in them differ in details only.
-const char* const kShaping[] = {"tile_m",    "tile_n",  "splits",    "split_k",   "rows",
-                                "columns",   "cluster", "cluster_m", "share",     "statistics",
-                                "ping_pong", "weights", "warps",     "algorithm", "group"};
-
-// What tells schedules of one µGraph apart at a glance. Beside a kernel with a product the
-// others weigh little, so only their family counts.
-std::string outline(const ir::Schedule& schedule, const std::vector<bool>& weighs) {
-  std::string text;
-  for (std::size_t i = 0; i < schedule.kernels.size(); ++i) {
-    const ir::KernelSchedule& kernel = schedule.kernels[i];
-    text += kernel.family + ";";
-    if (!weighs[i]) continue;
-    for (const char* name : kShaping)
-      // "group" shapes rows kernels only; elsewhere it is an order of tiles.
-      if (kernel.family == "rows" || std::string_view(name) != "group")
-        text += std::to_string(kernel.get(name, -1)) + ",";
-  }
-  return text;
-}
+const char* const kShaping[] = {
+    "tile_m", "tile_n",     "splits",    "split_k", "rows",  "columns",   "cluster", "cluster_m",
+    "share",  "statistics", "ping_pong", "weights", "warps", "algorithm", "group",   "consumers"};
 
 // `limit` of `ranked` in which no outline comes again before every other has had its turn.
 std::vector<RankedSchedule> spread(std::vector<RankedSchedule> ranked, std::size_t limit,
@@ -95,7 +79,7 @@ std::vector<RankedSchedule> spread(std::vector<RankedSchedule> ranked, std::size
   std::map<std::string, std::size_t> turns;
   std::vector<std::pair<std::size_t, std::size_t>> order;  // turn, index in `ranked`
   for (std::size_t i = 0; i < ranked.size(); ++i)
-    order.emplace_back(turns[outline(ranked[i].schedule, weighs)]++, i);
+    order.emplace_back(turns[schedule_outline(ranked[i].schedule, weighs)]++, i);
   std::sort(order.begin(), order.end());
   order.resize(limit);
   std::sort(order.begin(), order.end(),
@@ -110,6 +94,24 @@ constexpr std::size_t kSpread = 24;
 
 }  // namespace
 
+bool has_product(const ir::KernelView& kernel) {
+  return kernel.library || !kernel.facts || !kernel.facts->products.empty();
+}
+
+std::string schedule_outline(const ir::Schedule& schedule, const std::vector<bool>& weighs) {
+  std::string text;
+  for (std::size_t i = 0; i < schedule.kernels.size(); ++i) {
+    const ir::KernelSchedule& kernel = schedule.kernels[i];
+    text += kernel.family + ";";
+    if (!weighs[i]) continue;
+    for (const char* name : kShaping)
+      // "group" shapes rows kernels only; elsewhere it is an order of tiles.
+      if (kernel.family == "rows" || std::string_view(name) != "group")
+        text += std::to_string(kernel.get(name, -1)) + ",";
+  }
+  return text;
+}
+
 std::vector<RankedSchedule> schedules(const ir::MuGraph& graph, const ir::Workload& workload,
                                       const ir::Target& target, std::size_t limit,
                                       std::string* why_empty) {
@@ -117,7 +119,7 @@ std::vector<RankedSchedule> schedules(const ir::MuGraph& graph, const ir::Worklo
   std::vector<bool> weighs;
   for (std::size_t i = 0; i < graph.kernels.size(); ++i) {
     ir::KernelView kernel = ir::view(graph, i);
-    weighs.push_back(kernel.library || !kernel.facts || !kernel.facts->products.empty());
+    weighs.push_back(has_product(kernel));
     kernels.push_back(choices(kernel, workload, target));
     if (kernels.back().empty()) {
       if (why_empty) ir::families_for(kernel, workload, target, why_empty);

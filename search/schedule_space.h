@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "ir/family.h"
 #include "ir/mugraph.h"
 #include "ir/schedule.h"
 #include "ir/target.h"
@@ -26,6 +27,12 @@ inline constexpr std::size_t kMaxSchedules = 100000;
 std::vector<RankedSchedule> schedules(const ir::MuGraph& graph, const ir::Workload& workload,
                                       const ir::Target& target, std::size_t limit,
                                       std::string* why_empty = nullptr);
+
+// Does the kernel hold a product, or can it not be said? Beside one that does, others weigh little.
+bool has_product(const ir::KernelView& kernel);
+// What tells schedules of one µGraph apart at a glance: families, and of the kernels that weigh the
+// parameters that shape them (tiles, splits, clusters), not those of detail (stages, hints).
+std::string schedule_outline(const ir::Schedule& schedule, const std::vector<bool>& weighs);
 
 // Microseconds the model predicts: per kernel the largest of bytes over bandwidth, product
 // time over the pipe's rate, with waves, occupancy and latency terms; plus launches.

@@ -57,7 +57,9 @@ class EstimateOrder : public Strategy {
 };
 
 // The estimates' order, and beside it what surrounds the fastest measured: the model tells forms
-// and tiles apart, but not schedules that differ in details by a few percent.
+// and tiles apart, but not schedules that differ in details by a few percent. Places to look
+// around are told apart by what shapes them (schedule_outline): of those that differ in details
+// only, the fastest stands for all, or a search would spend itself on ties.
 class Neighbours : public Strategy {
  public:
   explicit Neighbours(ScheduleSpace space) : space_(std::move(space)), estimates_(space_) {}
@@ -73,7 +75,17 @@ class Neighbours : public Strategy {
   }
 
   void observe(const Proposal& proposal, std::optional<double> us) override {
-    if (us) measured_.emplace(*us, proposal);
+    if (!us || !(*us > 0)) return;
+    const std::vector<Kernel>& kernels = kernels_of(proposal.graph);
+    std::vector<bool> weighs;
+    for (const Kernel& kernel : kernels) weighs.push_back(has_product(kernel.view));
+    Place& place =
+        places_[std::to_string(proposal.graph) + ":" + schedule_outline(proposal.schedule, weighs)];
+    if (place.us == 0 || *us < place.us) {
+      place.us = *us;
+      place.fastest = proposal;
+    }
+    best_us_ = best_us_ == 0 ? *us : std::min(best_us_, *us);
   }
 
   std::size_t remaining() const override { return estimates_.remaining() + queue_.size(); }
@@ -81,8 +93,13 @@ class Neighbours : public Strategy {
  private:
   // Slower ones than this are not a place to look around.
   static constexpr double kNear = 1.15;
-  // Parents that are expanded before the next best are asked for again.
-  static constexpr std::size_t kParents = 8;
+  // A place is looked around again when its fastest has become faster by this part.
+  static constexpr double kGain = 0.005;
+
+  struct Place {
+    double us = 0, expanded_us = 0;  // of its fastest, and of the one it was last looked around at
+    Proposal fastest;
+  };
 
   std::optional<Proposal> near() {
     for (;;) {
@@ -95,16 +112,18 @@ class Neighbours : public Strategy {
     }
   }
 
-  // Puts the neighbours of the best that was not expanded yet in the queue.
+  // Puts in the queue the neighbours of the fastest place that was not looked around yet.
   bool expand_next() {
-    std::size_t rank = 0;
-    for (const auto& [us, proposal] : measured_) {
-      if (rank++ == kParents || us > measured_.begin()->first * kNear) return false;
-      if (!expanded_.insert({proposal.graph, proposal.schedule}).second) continue;
-      expand(proposal);
-      return true;
+    Place* best = nullptr;
+    for (auto& [outline, place] : places_) {
+      const bool known = place.expanded_us > 0 && !(place.us < (1 - kGain) * place.expanded_us);
+      if (known || place.us > kNear * best_us_) continue;
+      if (!best || place.us < best->us) best = &place;
     }
-    return false;
+    if (!best) return false;
+    best->expanded_us = best->us;
+    expand(best->fastest);
+    return true;
   }
 
   void expand(const Proposal& parent) {
@@ -144,8 +163,9 @@ class Neighbours : public Strategy {
   using Key = std::pair<std::size_t, ir::Schedule>;
   ScheduleSpace space_;
   EstimateOrder estimates_;
-  std::multimap<double, Proposal> measured_;
-  std::set<Key> tried_, expanded_;
+  std::map<std::string, Place> places_;
+  double best_us_ = 0;
+  std::set<Key> tried_;
   std::deque<Proposal> queue_;
   std::map<std::size_t, std::vector<Kernel>> kernels_;
   std::size_t turn_ = 0;

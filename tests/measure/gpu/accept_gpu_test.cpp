@@ -55,6 +55,13 @@ TEST_P(AcceptOnGpu, RaggedAndSmallShapes) {
   accept_all(GetParam(), {{1, 1, 1}, {17, 577, 97}}, {ir::DType::kBF16}, target, false);
 }
 
+// Small enough for a sanitizer, large enough for every family of sm_90a, in both 16-bit types.
+TEST_P(AcceptOnGpu, HopperShapes) {
+  TENON_REQUIRE_GPU(device);
+  accept_all(GetParam(), {{20, 264, 200}, {70, 264, 200}}, {ir::DType::kBF16, ir::DType::kF16},
+             device->info().target, false);
+}
+
 TEST_P(AcceptOnGpu, RoundShapes) {
   TENON_REQUIRE_GPU(device);
   accept_all(GetParam(), {{16, 576, 960}, {128, 256, 512}}, {ir::DType::kBF16},

@@ -131,7 +131,7 @@ TEST(DeviceMathOnGpu, EqualSeesTheLastByte) {
 // here the device's share of it at a shape with thousands of rows must pass for a right kernel.
 TEST(DeviceMathOnGpu, AcceptanceOfManyRowsUsesEveryRow) {
   TENON_REQUIRE_GPU(device);
-  ir::MuGraph graph = embedded_fixture("rmsnorm_one_pass.mugraph");
+  ir::MuGraph graph = embedded_fixture("rmsnorm_one_pass");
   ir::Workload w = workload_of(4096, 512, 1024, ir::DType::kBF16);
   auto runner = measure::make_local_runner("cuda:0", w);
   std::vector<ir::Schedule> schedules = sample_schedules(graph, w, device->info().target);
