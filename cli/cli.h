@@ -29,7 +29,7 @@ struct WorkloadOptions {
   std::vector<std::string> more_dims;  // NAME=V
   std::string dtype = "bf16";
   std::vector<std::string> attributes;  // NAME=V
-  void add_to(CLI::App& app);
+  void add_to(CLI::App& app, bool program_required = true);
   ir::Workload make() const;  // throws UserError
 };
 
@@ -49,10 +49,12 @@ bool parse_launch(const std::string& text);
 // $NAME, or `fallback`.
 std::string environment(const char* name, const std::string& fallback);
 
-// Stops when the user interrupts (SIGINT, SIGTERM), for as long as it lives.
+// Stops when the user interrupts (SIGINT, SIGTERM), for as long as it lives. Where what was asked
+// to stop takes longer than `limit_s` it prints `sentence` and ends the process with
+// kNothingFound; 0: it may take its time.
 class Interruption {
  public:
-  Interruption();
+  explicit Interruption(double limit_s = 0, std::string sentence = "");
   ~Interruption();
   Interruption(const Interruption&) = delete;
   Interruption& operator=(const Interruption&) = delete;

@@ -5,10 +5,13 @@
 
 #include "cli/cli.h"
 #include "cli/json.h"
+#include "cli/optimize_list.h"
 #include "cli/progress_bar.h"
 #include "cli/table.h"
 #include "ir/error.h"
+#include "optimizer/many.h"
 #include "optimizer/optimize.h"
+#include "optimizer/workloads.h"
 #include "search/strategy.h"
 
 namespace tenon::cli {
@@ -20,9 +23,13 @@ struct Arguments {
   std::string device, database, budget = "60s", seed;
   std::string launch = "plain", strategy = "neighbours";
   int top = 12, schedules = 24;
+  std::string workloads;  // a file
+  bool in_process = false, force = false;
   bool json = false, retune = false, explain_search = false;
 };
 
+constexpr const char* kStopped =
+    "interrupted; what was measured so far is stored, and the same command goes on from there";
 constexpr std::size_t kShownId = 12;  // hex digits of an identity in tables
 
 void print_evidence(const optimizer::BestReport& best) {
@@ -102,10 +109,28 @@ void print_report(const optimizer::Report& report, const Arguments& arguments) {
              report.from_database ? " (answered from it; --retune measures again)" : "");
 }
 
+// An interruption must have an end: proofs and compilations in flight may take longer.
+constexpr double kInterruptionS = 1.8;
+
+int optimize_many(const Arguments& arguments, optimizer::Options each) {
+  optimizer::ManyOptions options;
+  options.devices = optimizer::expand_devices(arguments.device);
+  if (arguments.workloads.empty()) {
+    options.workloads.push_back(arguments.workload.make());
+  } else {
+    for (const auto& [name, text] : arguments.workload.dims)
+      if (text) throw UserError(fmt::format("--{} and --workloads exclude each other", name));
+    options.workloads = optimizer::parse_workloads(read_file(arguments.workloads), load_program,
+                                                   arguments.workload.program);
+  }
+  options.budget_seconds = each.budget_seconds;
+  options.each = std::move(each);
+  Interruption interruption(kInterruptionS, kStopped);
+  return optimize_list(options, arguments.json, interruption);
+}
+
 int optimize(const Arguments& arguments) {
   optimizer::Options options;
-  options.workload = arguments.workload.make();
-  options.device = arguments.device;
   options.database = arguments.database;
   options.budget_seconds = parse_duration("--budget", arguments.budget);
   options.seed = static_cast<std::uint64_t>(
@@ -114,8 +139,15 @@ int optimize(const Arguments& arguments) {
   options.dependent_launch = parse_launch(arguments.launch);
   options.strategy = arguments.strategy;
   options.schedules_per_graph = static_cast<std::size_t>(arguments.schedules);
+  options.in_process = arguments.in_process;
+  options.force = arguments.force;
+  if (!arguments.workloads.empty() || arguments.device == "all" ||
+      arguments.device.find(',') != std::string::npos)
+    return optimize_many(arguments, std::move(options));
+  options.workload = arguments.workload.make();
+  options.device = arguments.device;
   ProgressBar progress;
-  Interruption interruption;
+  Interruption interruption(kInterruptionS, kStopped);
   optimizer::Report report = optimizer::optimize(options, progress, interruption.token());
   if (arguments.json)
     fmt::print("{}\n", to_json(report).dump(2));
@@ -130,13 +162,16 @@ void add_optimize(CLI::App& app, Command& run) {
   auto* command = app.add_subcommand(
       "optimize", "Find, verify, measure and store the fastest kernels for a shape");
   auto arguments = std::make_shared<Arguments>();
-  arguments->workload.add_to(*command);
+  arguments->workload.add_to(*command, false);
   arguments->device = environment("TENON_DEVICE", "auto");
   arguments->seed = environment("TENON_SEED", "0");
   command
       ->add_option("--device", arguments->device,
-                   "auto, host, cuda:N, or compile:sm_XX to rank without a device")
+                   "auto, host, cuda:N, several of them with commas, all (every GPU), or "
+                   "compile:sm_XX to rank without a device")
       ->capture_default_str();
+  command->add_option("--workloads", arguments->workloads,
+                      "File with a list of workloads (JSON or CSV) to share the budget");
   command->add_option("--db", arguments->database,
                       "Tuning database (default: $TENON_DB, else the data folder of the user)");
   command->add_option("--budget", arguments->budget, "Time for the whole run, as 60s or 2m")
@@ -162,6 +197,10 @@ void add_optimize(CLI::App& app, Command& run) {
       ->capture_default_str();
   command->add_flag("--retune", arguments->retune,
                     "Measure again even where the database has an answer");
+  command->add_flag("--force", arguments->force,
+                    "Let measurements choose the winner that were disturbed by other processes");
+  command->add_flag("--in-process", arguments->in_process,
+                    "Run candidates in this process instead of a worker, to debug them");
   command->add_flag("--explain-search", arguments->explain_search,
                     "Print what each pruning rule removed and what each step took");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");

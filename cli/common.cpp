@@ -4,8 +4,10 @@
 
 #include <cerrno>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
@@ -40,9 +42,9 @@ constexpr std::int64_t kMaxExtent = 2147483647;
 
 }  // namespace
 
-void WorkloadOptions::add_to(CLI::App& app) {
+void WorkloadOptions::add_to(CLI::App& app, bool program_required) {
   app.add_option("program", program, "A catalog name (tenon programs) or a file in the text form")
-      ->required();
+      ->required(program_required);
   app.add_option("--m", dims["m"], "Rows of the activation");
   app.add_option("--k", dims["k"],
                  "Columns of the activation: the dim that is normalized and summed");
@@ -54,6 +56,7 @@ void WorkloadOptions::add_to(CLI::App& app) {
 }
 
 ir::Workload WorkloadOptions::make() const {
+  if (program.empty()) throw UserError("program is required (tenon programs lists them)");
   ir::Program loaded = load_program(program);
   std::map<std::string, std::int64_t> extents;
   for (const auto& [name, text] : dims)
@@ -146,13 +149,25 @@ void block_interrupts() {
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
-Interruption::Interruption() {
-  watcher_ = std::thread([this] {
+Interruption::Interruption(double limit_s, std::string sentence) {
+  watcher_ = std::thread([this, limit_s, sentence = std::move(sentence)] {
+    using Clock = std::chrono::steady_clock;
     sigset_t set = interrupt_signals();
     const timespec poll{0, 50'000'000};
-    while (!end_.stop_requested())
-      if (sigtimedwait(&set, nullptr, &poll) > 0 && !source_.request_stop())
-        std::_Exit(130);  // the second time: at once
+    Clock::time_point stopped;
+    while (!end_.stop_requested()) {
+      if (sigtimedwait(&set, nullptr, &poll) > 0) {
+        if (!source_.request_stop()) std::_Exit(130);  // the second time: at once
+        stopped = Clock::now();
+      }
+      // What was committed is safe at every moment; workers end with this process.
+      if (limit_s > 0 && source_.stop_requested() &&
+          std::chrono::duration<double>(Clock::now() - stopped).count() > limit_s) {
+        fmt::print(stderr, "tenon: {}\n", sentence);
+        std::fflush(stderr);
+        std::_Exit(kNothingFound);
+      }
+    }
   });
 }
 

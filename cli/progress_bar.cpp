@@ -42,6 +42,13 @@ void ProgressBar::note(const std::string& sentence) {
   fmt::print(stderr, "{}\n", sentence);
 }
 
+void ProgressBar::clear() {
+  std::lock_guard lock(mutex_);
+  erase();
+  drawn_ = {};  // drawn again by the next advance
+  std::fflush(stderr);
+}
+
 void ProgressBar::draw() {
   constexpr std::int64_t kWidth = 30;
   if (total_ <= 0) {

@@ -14,6 +14,8 @@ class ProgressBar : public optimizer::Progress {
   void begin(const std::string& step, std::int64_t total) override;
   void advance(std::int64_t units) override;
   void end(const std::string& summary, double seconds) override;
+  // Wipes the bar off the terminal, for a line of output.
+  void clear();
   void note(const std::string& sentence) override;
 
  private:

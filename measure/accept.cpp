@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <new>
 #include <nlohmann/json.hpp>
 
 #include "ir/error.h"
 #include "ir/schedule.h"
+#include "measure/contender.h"
 #include "measure/storage.h"
 #include "verifier/numeric.h"
 
@@ -34,12 +36,17 @@ double number(double v) { return std::isfinite(v) ? v : 1e300; }  // JSON has no
 class Acceptance {
  public:
   Acceptance(runtime::Device& device, Expectations& expected, const Candidate& candidate,
-             DeviceExpectations* on_device)
+             DeviceExpectations* on_device, Watch* watch, double limit_s)
       : device_(device),
         expected_(expected),
         on_device_(on_device),
-        plan_(candidate.plan),
-        executable_(device.load(candidate.plan, candidate.cubins)) {
+        watch_(watch),
+        limit_s_(limit_s),
+        plan_(candidate.plan) {
+    {
+      Watched watched(watch_, 0, limit_s_);
+      executable_ = device.load(candidate.plan, candidate.cubins);
+    }
     const ir::Signature& s = signature();
     if (plan_.input_count != static_cast<int>(s.inputs.size()) ||
         plan_.output_count != static_cast<int>(s.outputs.size()))
@@ -101,6 +108,7 @@ class Acceptance {
       parameters_[i]->upload(parameter_bytes_[i]);
       inputs[i] = parameters_[i]->data();
     }
+    Watched watched(watch_, 0, limit_s_);
     executable_->prepare(inputs, nullptr);
     device_.synchronize();
   }
@@ -142,6 +150,7 @@ class Acceptance {
         (*buffers)[o]->poison();
         outputs.push_back((*buffers)[o]->data());
       }
+      Watched watched(watch_, 0, limit_s_);
       executable_->launch(inputs_.data(), outputs.data(), m, nullptr, buffers == &again_);
       device_.synchronize();
     }
@@ -363,6 +372,8 @@ class Acceptance {
   runtime::Device& device_;
   Expectations& expected_;
   DeviceExpectations* on_device_;
+  Watch* watch_;
+  double limit_s_;
   const ir::LaunchPlan& plan_;
   std::unique_ptr<runtime::Executable> executable_;
   // Outputs of the first launch and of the second, and what the inputs were.
@@ -398,14 +409,15 @@ std::vector<std::int64_t> tile_steps(const ir::LaunchPlan& plan, std::int64_t ex
 
 verifier::Evidence accept(runtime::Device& device, Expectations& expected,
                           const Candidate& candidate, std::uint64_t seed,
-                          DeviceExpectations* on_device) {
+                          DeviceExpectations* on_device, Watch* watch, double limit_s) {
   verifier::Evidence evidence;
   evidence.method = "numeric";
   json figures = {{"seed", seed}, {"device", device.info().id}};
   const auto start = std::chrono::steady_clock::now();
   std::unique_ptr<Acceptance> acceptance;
   try {
-    acceptance = std::make_unique<Acceptance>(device, expected, candidate, on_device);
+    acceptance =
+        std::make_unique<Acceptance>(device, expected, candidate, on_device, watch, limit_s);
     acceptance->run(figures);
     evidence.verdict = verifier::Verdict::kPass;
   } catch (const Wrong& wrong) {
@@ -419,6 +431,9 @@ verifier::Evidence accept(runtime::Device& device, Expectations& expected,
   } catch (const UserError& error) {
     evidence.verdict = verifier::Verdict::kUnsupported;
     evidence.reason = error.what();
+  } catch (const std::bad_alloc&) {
+    evidence.verdict = verifier::Verdict::kUnknown;
+    evidence.reason = std::string("launch_error: ") + kOutOfMemory;
   }
   evidence.figures = figures.dump();
   evidence.seconds =

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cmath>
+#include <new>
 
 #include "ir/error.h"
 #include "ir/evaluate.h"
@@ -98,6 +99,8 @@ Contender Rotation::make(const Candidate& candidate) {
     c.fail(Status::kLaunchError, error.what());
   } catch (const UserError& error) {
     c.fail(Status::kUnsupported, error.what());
+  } catch (const std::bad_alloc&) {
+    c.fail(Status::kLaunchError, kOutOfMemory);
   }
   return c;
 }

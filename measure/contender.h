@@ -15,6 +15,7 @@ namespace tenon::measure {
 // needed, else one for all.
 struct Contender {
   const Candidate* candidate = nullptr;
+  int index = 0;                                               // in the request
   std::vector<std::unique_ptr<runtime::Executable>> bindings;  // null: not made yet
   Timing timing;
   double estimate_us = 0;  // of one call
@@ -74,6 +75,9 @@ class Rotation {
   std::vector<std::vector<void*>> outputs_;
   std::vector<std::size_t> output_bytes_;
 };
+
+// The reason of a candidate that asks for more memory than there is.
+inline constexpr const char* kOutOfMemory = "there is not enough memory for it";
 
 // Seconds since some fixed point, monotonic.
 double now_s();

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 #include <memory>
+#include <new>
 #include <thread>
 
 #include "ir/error.h"
@@ -24,6 +25,7 @@ constexpr double kBurstUs = 2000;        // of bursts
 // and its contenders, interleaved, suffer alike.
 constexpr double kWarmCallUs = 15, kScreeningWarmCallUs = 100;
 constexpr int kMostCalls = 4000;
+constexpr double kBlockingS = 10;  // loading, allocating and copying
 constexpr std::size_t kLongScreeningSamples = 2;
 
 // Owns a stream, two events and a graph.
@@ -110,7 +112,7 @@ class ReplayGraph {
 class CudaTimer {
  public:
   CudaTimer(runtime::Device& device, Rotation& rotation, std::vector<Contender>& contenders,
-            const Protocol& protocol)
+            const Protocol& protocol, Watch& watch)
       : context_(cuda::context_of(device)),
         driver_(context_->driver()),
         scope_(*context_),
@@ -118,6 +120,7 @@ class CudaTimer {
         rotation_(rotation),
         contenders_(contenders),
         protocol_(protocol),
+        watch_(watch),
         stream_(driver_) {}
 
   bool run() {
@@ -156,24 +159,27 @@ class CudaTimer {
         contenders_.size(), rotation_.text(), how);
   }
 
-  // Runs a step of a contender that is ok; false when it hung.
+  // Runs a step of a contender that is ok; false when the device is lost.
   template <class F>
   bool guarded(Contender& c, const F& step) {
     if (!c.ok()) return true;
+    // A step waits for its own kernels by the hang limit; whoever watches, for calls that block.
+    Watched watched(&watch_, c.index, 4 * protocol_.hang_limit_s + kBlockingS);
     try {
       if (step()) return true;
       c.fail(Status::kTimeout, fmt::format("no end within {:.3g} s", protocol_.hang_limit_s));
-      for (Contender& other : contenders_)
-        if (other.ok())
-          other.fail(Status::kLaunchError,
-                     "not measured: another candidate did not end and the device is lost");
+      mark_not_run(contenders_);
       return false;
     } catch (const DeviceError& error) {
       c.fail(Status::kLaunchError, error.what());
     } catch (const UserError& error) {
       c.fail(Status::kUnsupported, error.what());
+    } catch (const std::bad_alloc&) {
+      c.fail(Status::kLaunchError, kOutOfMemory);
     }
-    return true;
+    if (c.timing.status != Status::kLaunchError || !device_lost(device_)) return true;
+    mark_not_run(contenders_);
+    return false;
   }
 
   void call(Contender& c, int i, bool dependent) {
@@ -257,15 +263,31 @@ class CudaTimer {
   Rotation& rotation_;
   std::vector<Contender>& contenders_;
   const Protocol& protocol_;
+  Watch& watch_;
   Stream stream_;
   std::vector<std::unique_ptr<ReplayGraph>> graphs_;
 };
 
 }  // namespace
 
+bool device_lost(const runtime::Device& device) {
+  auto context = cuda::context_of(device);
+  if (!context) return false;
+  cuda::Scope scope(*context);
+  return context->driver().context_synchronize() != CUDA_SUCCESS;
+}
+
+void mark_not_run(std::vector<Contender>& contenders) {
+  for (Contender& c : contenders) {
+    if (!c.ok()) continue;
+    c.fail(Status::kLaunchError, "not measured: another candidate took the device with it");
+    c.timing.not_run = true;
+  }
+}
+
 bool time_on_cuda(runtime::Device& device, Rotation& rotation, std::vector<Contender>& contenders,
-                  const Protocol& protocol) {
-  auto timer = std::make_unique<CudaTimer>(device, rotation, contenders, protocol);
+                  const Protocol& protocol, Watch& watch) {
+  auto timer = std::make_unique<CudaTimer>(device, rotation, contenders, protocol, watch);
   if (timer->run()) return true;
   timer.release();  // freeing a stream would wait for the kernel that does not end
   return false;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <new>
 
 #include "ir/error.h"
 #include "measure/statistics.h"
@@ -13,6 +14,7 @@ namespace {
 
 constexpr double kSampleUs = 1500;
 constexpr int kMostCalls = 2000;
+constexpr int kSlowCalls = 3;
 
 // `calls` calls from set `first` on, rotating; seconds.
 double run(Rotation& rotation, Contender& c, int first, int calls) {
@@ -25,9 +27,12 @@ double run(Rotation& rotation, Contender& c, int first, int calls) {
 }
 
 // Runs and turns failures into the contender's status; microseconds per call.
-double attempt(Rotation& rotation, Contender& c, int first, int calls, const Protocol& protocol) {
+double attempt(Rotation& rotation, Contender& c, int first, int calls, const Protocol& protocol,
+               Watch& watch) {
   try {
     rotation.ensure(c, first, calls);
+    // More calls than a few are made only where one is short.
+    Watched watched(&watch, c.index, protocol.hang_limit_s * std::min(calls, kSlowCalls));
     double seconds = run(rotation, c, first, calls);
     if (seconds / calls > protocol.hang_limit_s)
       c.fail(Status::kTimeout, fmt::format("a call took {:.3g} s; the limit is {:.3g} s",
@@ -37,26 +42,28 @@ double attempt(Rotation& rotation, Contender& c, int first, int calls, const Pro
     c.fail(Status::kLaunchError, error.what());
   } catch (const UserError& error) {
     c.fail(Status::kUnsupported, error.what());
+  } catch (const std::bad_alloc&) {
+    c.fail(Status::kLaunchError, kOutOfMemory);
   }
   return 0;
 }
 
 }  // namespace
 
-void time_on_host(Rotation& rotation, std::vector<Contender>& contenders,
-                  const Protocol& protocol) {
+void time_on_host(Rotation& rotation, std::vector<Contender>& contenders, const Protocol& protocol,
+                  Watch& watch) {
   const double least_us = protocol.min_sample_us > 0 ? protocol.min_sample_us : kSampleUs;
   for (Contender& c : contenders) {
     if (!c.ok()) continue;
     rotation.poison();
-    attempt(rotation, c, 0, 1, protocol);  // first touch of scratch and pages
+    attempt(rotation, c, 0, 1, protocol, watch);  // first touch of scratch and pages
     if (!c.ok()) continue;
     std::string what;
     if (!rotation.written(false, &what)) {
       c.fail(Status::kWrongResult, what);
       continue;
     }
-    c.estimate_us = attempt(rotation, c, 1, std::min(3, rotation.sets()), protocol);
+    c.estimate_us = attempt(rotation, c, 1, std::min(kSlowCalls, rotation.sets()), protocol, watch);
     c.calls = std::clamp(static_cast<int>(std::ceil(least_us / std::max(1e-3, c.estimate_us))), 1,
                          kMostCalls);
   }
@@ -66,7 +73,7 @@ void time_on_host(Rotation& rotation, std::vector<Contender>& contenders,
     for (std::size_t i = 0; i < contenders.size(); ++i) {
       Contender& c = contenders[i];
       if (!c.ok()) continue;
-      double us = attempt(rotation, c, next[i], c.calls, protocol);
+      double us = attempt(rotation, c, next[i], c.calls, protocol, watch);
       next[i] = (next[i] + c.calls) % rotation.sets();
       if (c.ok()) c.timing.samples_us.push_back(us);
     }

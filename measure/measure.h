@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <memory>
+#include <stdexcept>
+#include <stop_token>
 #include <string>
 #include <vector>
 
@@ -22,7 +24,8 @@ enum class Status : std::uint8_t {
   kCrashed,
   kUnsupported
 };
-std::string name(Status status);  // "ok", "compile_error", …
+std::string name(Status status);                   // "ok", "compile_error", …
+Status status_from_name(const std::string& text);  // kUnsupported for what is none
 
 struct Protocol {
   int samples = 20;  // at least; the median is the result
@@ -39,8 +42,12 @@ struct Protocol {
   // sampled further.
   bool screening = false;
   double drop_above_us = 0;
-  std::string text() const;  // one line, stored with measurements
+  std::string text() const;  // one line, stored with measurements; without what only limits them
 };
+
+// The least time after which a candidate counts as hung, when the unfused form takes this long: ten
+// thousand calls of it, within 1 s and 60 s; 10 s while its time is unknown (0).
+double hang_limit_s(double unfused_us);
 
 struct Timing {
   Status status = Status::kOk;
@@ -49,7 +56,19 @@ struct Timing {
   double median_us = 0;
   double spread_us = 0;  // interquartile range
   std::string protocol;
+  std::string disturbance;  // what else used the device, throttled it …; empty: nothing noticed
+  bool not_run = false;     // another candidate took the device with it: this says nothing
 };
+
+// The user stopped the session while a runner was at work.
+class Interrupted : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// The status that evidence of a numeric acceptance gives its candidate: kOk for a pass, else by
+// what the reason begins with ("crashed: …"), kWrongResult for a result that is wrong.
+Status status_of(const verifier::Evidence& numeric);
 
 // A plan with its cubins: what a worker is given.
 struct Candidate {
@@ -57,8 +76,8 @@ struct Candidate {
   std::vector<std::string> cubins;
 };
 
-// Runs candidates of one workload on one device. The seam behind which they will run in worker
-// processes: everything that crosses it is a value.
+// Runs candidates of one workload on one device. The seam behind which they run in worker
+// processes: everything that crosses it is a value. Both throw Interrupted.
 class Runner {
  public:
   virtual ~Runner() = default;
@@ -69,8 +88,23 @@ class Runner {
   // evidence's method is "numeric"; figures hold the bound and the worst ratios per family.
   virtual verifier::Evidence accept(const Candidate& candidate, std::uint64_t seed) = 0;
 };
-// In this process.
+// In this process: for tests and to debug a candidate; one that faults ends the process.
 std::unique_ptr<Runner> make_local_runner(const std::string& device_id,
                                           const ir::Workload& workload);
+
+struct WorkerOptions {
+  std::string program;        // the worker's executable; empty: find_worker()
+  double start_limit_s = 60;  // to open the device and make the inputs
+  // After a stop was requested an acceptance may take this much longer; timing ends at once.
+  double grace_s = 1.2;
+};
+// In a process of its own (measure/worker.h), which is replaced when a candidate takes it down.
+// Throws DeviceError where the device is missing or the worker cannot be started.
+std::unique_ptr<Runner> make_worker_runner(const std::string& device_id,
+                                           const ir::Workload& workload, std::stop_token stop = {},
+                                           const WorkerOptions& options = {});
+// $TENON_WORKER, else tenon_worker beside this program or library, or where the build puts it.
+// Throws DeviceError that says where it was looked for.
+std::string find_worker();
 
 }  // namespace tenon::measure

@@ -1,5 +1,7 @@
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "measure/measure.h"
 
 namespace tenon::measure {
@@ -24,10 +26,32 @@ std::string name(Status status) {
   return "unsupported";
 }
 
+Status status_from_name(const std::string& text) {
+  for (Status status : {Status::kOk, Status::kCompileError, Status::kLaunchError,
+                        Status::kWrongResult, Status::kTimeout, Status::kCrashed})
+    if (name(status) == text) return status;
+  return Status::kUnsupported;
+}
+
 std::string Protocol::text() const {
-  return fmt::format("samples={} min_sample_us={} launch={} rotate={} hang_limit_s={}", samples,
-                     min_sample_us, dependent_launch ? "dependent" : "plain", rotate ? "yes" : "no",
-                     hang_limit_s);
+  return fmt::format("samples={} min_sample_us={} launch={} rotate={}{}", samples, min_sample_us,
+                     dependent_launch ? "dependent" : "plain", rotate ? "yes" : "no",
+                     screening ? " screening" : "");
+}
+
+double hang_limit_s(double unfused_us) {
+  constexpr double kUnknown = 10, kLeast = 1, kMost = 60, kTimes = 1e4;
+  // Written as acceptance: a time that is no number is unknown.
+  if (!(unfused_us > 0)) return kUnknown;
+  return std::clamp(unfused_us * 1e-6 * kTimes, kLeast, kMost);
+}
+
+Status status_of(const verifier::Evidence& numeric) {
+  if (numeric.verdict == verifier::Verdict::kPass) return Status::kOk;
+  if (numeric.verdict == verifier::Verdict::kUnsupported) return Status::kUnsupported;
+  for (Status status : {Status::kLaunchError, Status::kTimeout, Status::kCrashed})
+    if (numeric.reason.rfind(name(status) + ": ", 0) == 0) return status;
+  return Status::kWrongResult;
 }
 
 }  // namespace tenon::measure

@@ -118,7 +118,8 @@ void record_compiled(Session& session, CandidateState& candidate) {
     return;
   }
   ++session.report.search.failed[measure::name(candidate.status)];
-  store_measurement(session, candidate, "measured");
+  if (session.known.count({candidate.plan_row, candidate.settings}) == 0)
+    store_measurement(session, candidate, "measured");
 }
 
 void note_left_out(Session& session, std::size_t count) {

@@ -30,7 +30,26 @@ CandidateReport report_of(const Session& session, const CandidateState& c) {
 
 // May this candidate win? On a compile: device it only has to be compiled.
 bool eligible(const Session& session, const CandidateState& c) {
-  return session.executes() ? c.usable() && c.timed : c.status == Status::kOk;
+  if (!session.executes()) return c.status == Status::kOk;
+  return c.usable() && c.timed && decides(session, c.timing);
+}
+
+// Says what disturbed measurements, and what follows from it.
+void note_disturbances(Session& session) {
+  std::size_t count = 0;
+  const std::string* what = nullptr;
+  for (const CandidateState& c : session.candidates) {
+    if (!c.usable() || !c.timed || c.timing.disturbance.empty()) continue;
+    ++count;
+    what = &c.timing.disturbance;
+  }
+  if (count == 0) return;
+  session.report.notes.push_back(
+      fmt::format("{} of the finalists' measurements {} disturbed ({}){}", count,
+                  count == 1 ? "was" : "were", *what,
+                  session.options.force ? "; --force lets them decide"
+                                        : " and may not choose a winner; measure again when the "
+                                          "device is quiet, or with --force"));
 }
 
 double time_of(const Session& session, const CandidateState& c) {
@@ -56,6 +75,7 @@ void choose_best(Session& session) {
       second = &c;
     }
   }
+  note_disturbances(session);
   std::string& reason = session.report.stop_reason;
   reason = session.stop.stop_requested() ? "interrupted" : session.cut_off ? "budget" : "exhausted";
   if (best == nullptr) {

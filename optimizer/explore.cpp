@@ -30,12 +30,7 @@ class Explorer {
       : session_(session),
         compiler_(session),
         // The first round, one schedule of every µGraph, has the whole budget.
-        deadline_(session.elapsed() + session.left() * kShare) {
-    protocol_.dependent_launch = session.options.dependent_launch;
-    protocol_.samples = kScreeningSamples;
-    protocol_.screening = true;
-    protocol_.idle_ms = kShortIdleMs;
-  }
+        deadline_(session.elapsed() + session.left() * kShare) {}
 
   ~Explorer() { finish(); }
 
@@ -153,8 +148,11 @@ class Explorer {
         seen_.insert(candidate->graph);
       }
     });
-    protocol_.drop_above_us = best_us_ * kDropAbove;
-    time_batch(session_, runnable, protocol_);
+    measure::Protocol protocol = protocol_of(session_, kScreeningSamples);
+    protocol.screening = true;
+    protocol.idle_ms = kShortIdleMs;
+    protocol.drop_above_us = best_us_ * kDropAbove;
+    time_batch(session_, runnable, protocol);
     std::lock_guard lock(mutex_);
     for (CandidateState* candidate : batch) {
       timed_any_ = timed_any_ || candidate->timed;
@@ -177,7 +175,6 @@ class Explorer {
   Session& session_;
   Compiler compiler_;
   const double deadline_;
-  measure::Protocol protocol_;
   double best_us_ = 0;          // the fastest so far; 0: none
   std::set<std::size_t> seen_;  // graphs with a candidate that was timed
 

@@ -38,9 +38,19 @@ Report optimize(const Options& options, Progress& progress, std::stop_token stop
   session.database =
       cache::Database::open(options.database.empty() ? cache::default_path() : options.database);
   session.report.database = session.database->path();
+  identify(session);
   if (!options.retune && answer_from_database(session)) return std::move(session.report);
+  if (options.answer_only) {
+    session.report.stop_reason = "budget";
+    return std::move(session.report);
+  }
 
-  step(session, "prepare", begin_session);
+  try {
+    step(session, "prepare", begin_session);
+  } catch (const measure::Interrupted&) {
+    session.report.stop_reason = "interrupted";
+    return std::move(session.report);
+  }
   step(session, "enumerate", enumerate_graphs);
   step(session, "verify", verify_graphs);
   step(session, "schedule", make_space);

@@ -30,6 +30,9 @@ struct Options {
   std::size_t schedules_per_graph = 24;
   std::string strategy = "neighbours";  // search/strategy.h
   int samples = 20;                     // of the final measurement
+  bool in_process = false;              // candidates run here, not in a worker: to debug them
+  bool answer_only = false;             // from the database or not at all
+  bool force = false;                   // measurements that were disturbed may choose the winner
 };
 
 // One candidate as reported: a row of the table that optimize prints.

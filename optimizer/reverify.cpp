@@ -35,7 +35,7 @@ Evidence numeric_again(const cache::Stored& stored, const ir::Workload& workload
   measure::Candidate candidate;
   candidate.plan = ir::parse_plan(stored.plan.text);
   for (const cache::KernelRow& kernel : stored.kernels) candidate.cubins.push_back(kernel.cubin);
-  return measure::make_local_runner(options.device, workload)->accept(candidate, options.seed);
+  return measure::make_worker_runner(options.device, workload)->accept(candidate, options.seed);
 }
 
 // Why the numeric test cannot be repeated on `device`; empty when it can.

@@ -8,6 +8,7 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cache/database.h"
@@ -49,6 +50,7 @@ struct CandidateState {
   verifier::Evidence numeric;
   bool has_numeric = false;
   std::int64_t plan_row = 0;
+  std::string settings;   // of its last timing, as stored
   bool recorded = false;  // in the database, whatever its status
 
   bool spills() const;  // does one of its kernels?
@@ -76,6 +78,10 @@ struct Session {
   Report report;
 
   std::int64_t workload_row = 0, environment_row = 0, session_row = 0;
+  // Where this goes on with a session that was interrupted: when that one started, and its
+  // measurements by plan and settings.
+  std::string resumed_from;
+  std::map<std::pair<std::int64_t, std::string>, cache::MeasurementRow> known;
 
   double elapsed() const { return seconds_since(start); }
   double left() const { return options.budget_seconds - elapsed(); }
@@ -87,6 +93,7 @@ struct Session {
 };
 
 // The steps, in the order in which optimize() takes them.
+void identify(Session& session);  // rows of workload and environment
 bool answer_from_database(Session& session);
 void begin_session(Session& session);
 void enumerate_graphs(Session& session);
@@ -119,13 +126,27 @@ CandidateState candidate_of(const Session& session, const search::Proposal& prop
 void record_compiled(Session& session, CandidateState& candidate);
 // A note of how many candidates the budget left untried, where there are any.
 void note_left_out(Session& session, std::size_t count);
-// Times `which` by `protocol`, records and stores the outcome of each (timing.cpp).
+// How candidates are timed, with the hang limit that follows from the unfused form's time.
+measure::Protocol protocol_of(const Session& session, int samples);
+// May its time choose a winner, or was it disturbed?
+bool decides(const Session& session, const measure::Timing& timing);
+// Times `which` by `protocol`, records and stores the outcome of each (timing.cpp). An interruption
+// leaves them as they are.
 void time_batch(Session& session, const std::vector<CandidateState*>& which,
                 const measure::Protocol& protocol);
 // Pause of bursts before the final measurement, which takes the protocol's own.
 inline constexpr double kShortIdleMs = 12;
 // Candidates timed together, loaded at once.
 inline constexpr std::size_t kBatch = 12;
+
+// Going on with an interrupted session (resume.cpp). resume() looks for one that is like `wanted`
+// and takes it over; the others take what it stored, where there is something.
+bool resume(Session& session, const cache::SessionRow& wanted);
+bool take_known(Session& session, CandidateState& candidate, const std::string& settings);
+bool take_known_numeric(Session& session, CandidateState& candidate);
+// This process for good, as sessions name their owner; and whether such a one may still run.
+std::string process_identity();
+bool may_still_run(const std::string& identity);
 
 // Rows of the database for what the steps made (store.cpp).
 void store_graph(Session& session, GraphState& graph);

@@ -39,6 +39,23 @@ cache::EvidenceRow evidence_row(const Session& session, const verifier::Evidence
   return row;
 }
 
+cache::SessionRow session_row_of(const Session& session) {
+  const runtime::DeviceInfo& info = session.device->info();
+  cache::SessionRow row;
+  row.workload = session.workload_row;
+  row.environment = session.environment_row;
+  row.options_json = json{{"budget_seconds", session.options.budget_seconds},
+                          {"device", info.id},
+                          {"dependent_launch", session.options.dependent_launch},
+                          {"schedules_per_graph", session.options.schedules_per_graph},
+                          {"strategy", session.options.strategy},
+                          {"samples", session.options.samples}}
+                         .dump();
+  row.seed = static_cast<std::int64_t>(session.options.seed);
+  row.owner = process_identity();
+  return row;
+}
+
 }  // namespace
 
 BestReport best_report(const cache::Stored& stored) {
@@ -74,6 +91,8 @@ bool answer_from_database(Session& session) {
     return false;
   bool wanted = session.executes() ? stored->usable : stored->measurement.kind == "estimated";
   if (!wanted) return false;
+  // A session that was interrupted goes on, even where it left a winner.
+  if (!session.options.answer_only && resume(session, session_row_of(session))) return false;
   session.report.from_database = true;
   session.report.stop_reason = "database";
   session.report.best = best_report(*stored);
@@ -81,11 +100,9 @@ bool answer_from_database(Session& session) {
   return true;
 }
 
-void begin_session(Session& session) {
+void identify(Session& session) {
   const runtime::DeviceInfo& info = session.device->info();
   const ir::Workload& w = session.options.workload;
-  if (info.executes) session.runner = measure::make_local_runner(info.id, w);
-
   cache::WorkloadRow workload;
   workload.key = ir::key(w);
   workload.program = w.program.signature.program;
@@ -104,18 +121,25 @@ void begin_session(Session& session) {
   environment.nvrtc = info.target.is_host() ? "" : codegen::nvrtc_version();
   environment.tenon = tenon_version();
   session.environment_row = session.database->put(environment);
+}
 
-  cache::SessionRow row;
-  row.workload = session.workload_row;
-  row.environment = session.environment_row;
-  row.options_json = json{{"budget_seconds", session.options.budget_seconds},
-                          {"device", info.id},
-                          {"dependent_launch", session.options.dependent_launch},
-                          {"schedules_per_graph", session.options.schedules_per_graph},
-                          {"strategy", session.options.strategy},
-                          {"samples", session.options.samples}}
-                         .dump();
-  row.seed = static_cast<std::int64_t>(session.options.seed);
+void begin_session(Session& session) {
+  const runtime::DeviceInfo& info = session.device->info();
+  const ir::Workload& w = session.options.workload;
+  if (info.executes)
+    session.runner = session.options.in_process
+                         ? measure::make_local_runner(info.id, w)
+                         : measure::make_worker_runner(info.id, w, session.stop);
+  cache::SessionRow row = session_row_of(session);
+  if (session.session_row != 0 || resume(session, row)) {
+    session.database->resume_session(session.session_row, row.owner);
+    session.report.notes.push_back(
+        fmt::format("going on with the session of {}, which was interrupted: {} measurements are "
+                    "there",
+                    session.resumed_from, session.known.size()));
+    session.progress.note(session.report.notes.back());
+    return;
+  }
   session.session_row = session.database->put(row);
 }
 
@@ -210,6 +234,9 @@ void store_measurement(Session& session, const CandidateState& candidate, const 
   row.spread_us = candidate.timing.spread_us;
   row.samples_us = candidate.timing.samples_us;
   row.protocol = candidate.timing.protocol;
+  row.disturbance = candidate.timing.disturbance;
+  row.decides = decides(session, candidate.timing);
+  row.settings = candidate.settings;
   session.database->put(row);
 }
 

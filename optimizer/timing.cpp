@@ -14,6 +14,7 @@ using measure::Status;
 namespace {
 
 constexpr std::size_t kFinalists = 6;  // measured by the full protocol
+constexpr int kAttempts = 3;           // at a measurement that nothing disturbs
 
 // Candidates still in the race, fastest first; those without a time keep their order behind.
 std::vector<std::size_t> running(const Session& session) {
@@ -48,27 +49,67 @@ std::vector<std::size_t> best_and_reference(const Session& session, std::size_t 
 
 }  // namespace
 
+measure::Protocol protocol_of(const Session& session, int samples) {
+  measure::Protocol protocol;
+  protocol.dependent_launch = session.options.dependent_launch;
+  protocol.samples = samples;
+  double unfused_us = 0;
+  for (const CandidateState& c : session.candidates)
+    if (c.timed && session.graphs[c.graph].unfused &&
+        (unfused_us == 0 || c.timing.median_us < unfused_us))
+      unfused_us = c.timing.median_us;
+  protocol.hang_limit_s = measure::hang_limit_s(unfused_us);
+  return protocol;
+}
+
+bool decides(const Session& session, const measure::Timing& timing) {
+  return session.options.force || timing.disturbance.empty();
+}
+
+namespace {
+
+// Takes the outcome of a timing, which stands in candidate.timing.
+void outcome(Session& session, CandidateState& candidate) {
+  candidate.timed = candidate.timing.status == Status::kOk;
+  spdlog::debug("{}: {} {:.2f} us over {} samples", ir::print(candidate.schedule),
+                measure::name(candidate.timing.status), candidate.timing.median_us,
+                candidate.timing.samples_us.size());
+  if (!candidate.timed) {
+    candidate.status = candidate.timing.status;
+    candidate.reason = candidate.timing.reason;
+    ++session.report.search.failed[measure::name(candidate.status)];
+  }
+  session.progress.advance();
+}
+
+}  // namespace
+
 void time_batch(Session& session, const std::vector<CandidateState*>& which,
                 const measure::Protocol& protocol) {
-  if (which.empty()) return;
+  std::vector<CandidateState*> fresh;
+  for (CandidateState* candidate : which) {
+    candidate->settings = protocol.text();
+    if (take_known(session, *candidate, candidate->settings))
+      outcome(session, *candidate);
+    else
+      fresh.push_back(candidate);
+  }
+  if (fresh.empty()) return;
   std::vector<measure::Candidate> batch;
-  for (const CandidateState* candidate : which) batch.push_back(candidate->runnable());
-  std::vector<measure::Timing> timings = session.runner->time(batch, protocol);
+  for (const CandidateState* candidate : fresh) batch.push_back(candidate->runnable());
+  std::vector<measure::Timing> timings;
+  try {
+    timings = session.runner->time(batch, protocol);
+  } catch (const measure::Interrupted&) {
+    session.cut_off = true;
+    return;
+  }
   session.database->transaction([&] {
-    for (std::size_t j = 0; j < which.size(); ++j) {
-      CandidateState& candidate = *which[j];
-      candidate.timing = std::move(timings[j]);
-      candidate.timed = candidate.timing.status == Status::kOk;
-      spdlog::debug("{}: {} {:.2f} us over {} samples", ir::print(candidate.schedule),
-                    measure::name(candidate.timing.status), candidate.timing.median_us,
-                    candidate.timing.samples_us.size());
-      if (!candidate.timed) {
-        candidate.status = candidate.timing.status;
-        candidate.reason = candidate.timing.reason;
-        ++session.report.search.failed[measure::name(candidate.status)];
-      }
-      store_measurement(session, candidate, "measured");
-      session.progress.advance();
+    for (std::size_t j = 0; j < fresh.size(); ++j) {
+      if (timings[j].not_run) continue;
+      fresh[j]->timing = std::move(timings[j]);
+      outcome(session, *fresh[j]);
+      store_measurement(session, *fresh[j], "measured");
     }
   });
 }
@@ -97,16 +138,14 @@ constexpr double kLongCallUs = 100;
 void screen_candidates(Session& session) {
   auto begin = std::chrono::steady_clock::now();
   session.progress.begin("screening", 0);
-  measure::Protocol protocol;
-  protocol.dependent_launch = session.options.dependent_launch;
-  protocol.idle_ms = kShortIdleMs;
   const double deadline = session.elapsed() + session.left() / 2;
   std::size_t timed = 0;
   const std::vector<std::size_t> ranked = running(session);
   const bool slow = !ranked.empty() && session.candidates[ranked[0]].timing.median_us > kLongCallUs;
   for (const Round& round : slow ? kLongRounds : kRounds) {
     std::vector<std::size_t> field = best_and_reference(session, round.candidates);
-    protocol.samples = round.samples;
+    measure::Protocol protocol = protocol_of(session, round.samples);
+    protocol.idle_ms = kShortIdleMs;
     timed = field.size();
     for (std::size_t first = 0; first < field.size() && session.may_go_on(deadline);
          first += kBatch) {
@@ -135,17 +174,21 @@ std::vector<std::size_t> acceptance_order(const Session& session) {
 }
 
 void accept_one(Session& session, CandidateState& candidate) {
-  candidate.numeric = session.runner->accept(candidate.runnable(), session.options.seed);
+  const bool known = take_known_numeric(session, candidate);
+  if (!known)
+    candidate.numeric = session.runner->accept(candidate.runnable(), session.options.seed);
   candidate.has_numeric = true;
-  store_numeric(session, candidate);
+  if (!known) store_numeric(session, candidate);
   session.progress.advance();
-  if (candidate.numeric.verdict == verifier::Verdict::kPass) return;
-  candidate.status = Status::kWrongResult;
+  candidate.status = measure::status_of(candidate.numeric);
+  if (candidate.status == Status::kOk) return;
   candidate.reason = candidate.numeric.reason;
   ++session.report.search.failed[measure::name(candidate.status)];
-  store_measurement(session, candidate, "measured");
-  session.report.notes.push_back(fmt::format("candidate '{}' gives a wrong result: {}",
-                                             ir::print(candidate.schedule), candidate.reason));
+  if (!known) store_measurement(session, candidate, "measured");
+  session.report.notes.push_back(fmt::format(
+      "candidate '{}' {}: {}", ir::print(candidate.schedule),
+      candidate.status == Status::kWrongResult ? "gives a wrong result" : "failed its acceptance",
+      candidate.reason));
 }
 
 }  // namespace
@@ -163,7 +206,16 @@ void accept_candidates(Session& session) {
     if (enough && !session.may_go_on(session.options.budget_seconds * 0.93)) break;
     if (accepted > 0 && !enough && !reference && session.elapsed() > session.options.budget_seconds)
       continue;
-    accept_one(session, session.candidates[i]);
+    try {
+      accept_one(session, session.candidates[i]);
+    } catch (const measure::Interrupted&) {
+      session.cut_off = true;
+      session.report.notes.push_back(fmt::format(
+          "the interruption left no time to check candidate '{}' ({:.2f} us); the same "
+          "command goes on from here",
+          ir::print(session.candidates[i].schedule), session.candidates[i].timing.median_us));
+      break;
+    }
     if (session.candidates[i].status != Status::kOk) continue;
     ++accepted;
     have_reference = have_reference || reference;
@@ -176,14 +228,18 @@ void measure_finalists(Session& session) {
   std::vector<std::size_t> finalists;
   for (std::size_t i : best_and_reference(session, session.candidates.size()))
     if (session.candidates[i].usable()) finalists.push_back(i);
-  session.progress.begin("measuring finalists", static_cast<std::int64_t>(finalists.size()));
-  if (!finalists.empty()) {
-    measure::Protocol protocol;
-    protocol.dependent_launch = session.options.dependent_launch;
-    protocol.samples = session.options.samples;
-    time_batch(session, at(session, finalists), protocol);
+  const std::size_t count = finalists.size();
+  session.progress.begin("measuring finalists", static_cast<std::int64_t>(count));
+  // What was disturbed is measured again; by then it may be quiet.
+  for (int attempt = 0; attempt < kAttempts && !finalists.empty(); ++attempt) {
+    if (session.stop.stop_requested()) break;  // the times of the screening stand
+    time_batch(session, at(session, finalists), protocol_of(session, session.options.samples));
+    std::erase_if(finalists, [&](std::size_t i) {
+      const CandidateState& c = session.candidates[i];
+      return c.status != Status::kOk || c.timing.disturbance.empty();
+    });
   }
-  session.progress.end(fmt::format("{} finalists", finalists.size()), seconds_since(begin));
+  session.progress.end(fmt::format("{} finalists", count), seconds_since(begin));
 }
 
 }  // namespace tenon::optimizer

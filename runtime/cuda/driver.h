@@ -66,6 +66,7 @@ namespace tenon::runtime::cuda {
   required(graph_destroy, cuGraphDestroy, "cuGraphDestroy")                                               \
   required(graph_exec_destroy, cuGraphExecDestroy, "cuGraphExecDestroy")                                  \
   optional(tensor_map_encode, cuTensorMapEncodeTiled, "cuTensorMapEncodeTiled")                           \
+  optional(device_pci_bus_id, cuDeviceGetPCIBusId, "cuDeviceGetPCIBusId")                                 \
   optional(function_parameter, cuFuncGetParamInfo, "cuFuncGetParamInfo")
 // clang-format on
 

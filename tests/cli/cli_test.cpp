@@ -61,6 +61,8 @@ class Cli : public ::testing::Test {
 };
 
 const std::string kSmall = "rmsnorm_linear --m 3 --k 100 --n 7 --dtype fp32 --device host";
+// Machines that run tests are rarely quiet.
+const std::string kOptimize = "optimize --force ";
 
 TEST_F(Cli, BadInputIsOneSentenceAndExitCodeTwo) {
   expect_bad_input("optimize no_such_program --m 1 --k 1 --n 1 --device host" + db(),
@@ -140,7 +142,7 @@ TEST_F(Cli, InformationCommandsWorkWithoutADevice) {
 }
 
 TEST_F(Cli, OptimizeStoresAWinnerThatRunsAndAnswersAtOnce) {
-  Outcome first = tenon("optimize " + kSmall + " --budget 30s --json" + db());
+  Outcome first = tenon(kOptimize + kSmall + " --budget 30s --json" + db());
   ASSERT_EQ(first.code, 0) << first.err;
   json report = json::parse(first.out);
   EXPECT_EQ(report["workload"]["program"], "rmsnorm_linear");
@@ -162,7 +164,7 @@ TEST_F(Cli, OptimizeStoresAWinnerThatRunsAndAnswersAtOnce) {
     EXPECT_TRUE(report["search"].contains(counter)) << counter;
   EXPECT_GE(report["search"]["distinct"].get<int>(), 4);
 
-  Outcome second = tenon("optimize " + kSmall + " --json" + db());
+  Outcome second = tenon(kOptimize + kSmall + " --json" + db());
   ASSERT_EQ(second.code, 0);
   EXPECT_TRUE(json::parse(second.out)["from_database"].get<bool>());
   EXPECT_EQ(json::parse(second.out)["best"]["id"], best["id"]);
@@ -203,7 +205,7 @@ TEST_F(Cli, CompileDeviceStoresEstimatesThatRunRefusesToCallMeasured) {
 
 TEST_F(Cli, ExampleRunsTheStoredKernelWithinTheContract) {
   ASSERT_EQ(
-      tenon("optimize rmsnorm_linear --m 16 --k 576 --n 960 --device host --budget 20s" + db())
+      tenon(kOptimize + "rmsnorm_linear --m 16 --k 576 --n 960 --device host --budget 20s" + db())
           .code,
       0);
   Outcome o = shell(std::string(TENON_EXAMPLE) + " " + database_.string() + " host");
