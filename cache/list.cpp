@@ -142,6 +142,25 @@ std::vector<std::string> check_contents(Connection& connection) {
                                      rows.text(0), rows.text(2)));
     }
   }
+  auto hashes = [&](const char* sql, const char* what) {
+    Rows rows(connection, sql);
+    while (rows.next())
+      if (ir::sha256_hex(rows.text(2)) != rows.text(1))
+        problems.push_back(fmt::format("{} {} does not match its checksum", what, rows.integer(0)));
+  };
+  hashes("SELECT id, sha256, text FROM mugraph", "the text of uGraph");
+  hashes("SELECT id, sha256, text FROM schedule", "the text of schedule");
+  hashes("SELECT id, program_sha256, program_text FROM workload", "the program of workload");
+  // Packed databases have no sources.
+  hashes("SELECT id, source_sha256, source FROM kernel WHERE source <> ''", "the source of kernel");
+  {
+    Rows rows(connection,
+              "SELECT p.id FROM plan p WHERE p.checked <> EXISTS (SELECT 1 FROM evidence e WHERE "
+              "e.plan = p.id AND e.method = 'numeric' AND e.verdict = 'pass')");
+    while (rows.next())
+      problems.push_back(fmt::format(
+          "plan {} is marked as checked without evidence, or not with it", rows.integer(0)));
+  }
   std::vector<std::int64_t> plans;
   {
     Rows rows(connection, "SELECT id FROM plan ORDER BY id");

@@ -107,7 +107,13 @@ std::int64_t store(Connection& connection, const EvidenceRow& row) {
 }
 
 std::int64_t store(Connection& connection, const KernelRow& row) {
-  const std::string source_sha256 = hash_of(row.source_sha256, row.source, "a kernel's source");
+  KernelRow checked = row;
+  checked.source_sha256 = hash_of(row.source_sha256, row.source, "a kernel's source");
+  return store_sourceless(connection, checked);
+}
+
+std::int64_t store_sourceless(Connection& connection, const KernelRow& row) {
+  const std::string& source_sha256 = row.source_sha256;
   const std::string cubin_sha256 =
       row.cubin.empty() ? std::string() : hash_of(row.cubin_sha256, row.cubin, "a cubin");
   const char* find =
@@ -116,6 +122,9 @@ std::int64_t store(Connection& connection, const KernelRow& row) {
       "cubin_sha256 = ?";
   if (std::int64_t id = first_id(Rows(connection, find, source_sha256, row.options, row.target,
                                       row.nvrtc, cubin_sha256))) {
+    if (!row.source.empty())
+      Rows(connection, "UPDATE kernel SET source = ? WHERE id = ? AND source = ''", row.source, id)
+          .run();
     return id;
   }
   Rows(connection,

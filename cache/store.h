@@ -13,6 +13,8 @@ std::int64_t store(Connection& connection, const MuGraphRow& row);
 std::int64_t store(Connection& connection, const ScheduleRow& row);
 std::int64_t store(Connection& connection, const EvidenceRow& row);
 std::int64_t store(Connection& connection, const KernelRow& row);
+// The same where `source` may be empty although its hash is not that of nothing.
+std::int64_t store_sourceless(Connection& connection, const KernelRow& row);
 std::int64_t store(Connection& connection, const PlanRow& row);
 std::int64_t store(Connection& connection, const MeasurementRow& row);
 std::int64_t store(Connection& connection, const SessionRow& row);

@@ -1,0 +1,191 @@
+// tenon db show and best: one plan, and how sure its place is.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+#include <nlohmann/json.hpp>
+
+#include "cli/db.h"
+#include "ir/error.h"
+#include "runtime/load.h"
+
+namespace tenon::cli {
+
+namespace {
+
+using nlohmann::json;
+using Listing = cache::Database::Listing;
+
+// The fastest other plan that could be launched in the place of this one.
+struct Second {
+  const Listing* plan = nullptr;
+  double gap_us = 0;      // how much slower it is; negative: faster
+  bool in_noise = false;  // nearer than the wider of the two spreads
+};
+
+Second second_of(const cache::Stored& s, const std::vector<Listing>& rivals) {
+  Second second;
+  for (const Listing& r : rivals) {
+    if (r.plan == s.plan.id || !r.usable || r.status != "ok" || r.kind != s.measurement.kind ||
+        !(r.time_us > 0))
+      continue;
+    if (second.plan == nullptr || r.time_us < second.plan->time_us) second.plan = &r;
+  }
+  if (second.plan == nullptr) return second;
+  second.gap_us = second.plan->time_us - s.measurement.time_us;
+  second.in_noise =
+      std::abs(second.gap_us) <= std::max(second.plan->spread_us, s.measurement.spread_us);
+  return second;
+}
+
+json stored_json(const cache::Stored& s, const Second& second) {
+  json evidence = json::array();
+  for (const cache::EvidenceRow& e : s.evidence)
+    evidence.push_back({{"method", e.method},
+                        {"verdict", e.verdict},
+                        {"reason", e.reason},
+                        {"seconds", e.seconds},
+                        {"created", e.created},
+                        {"figures", e.figures_json}});
+  json kernels = json::array();
+  for (const cache::KernelRow& k : s.kernels)
+    kernels.push_back({{"target", k.target},
+                       {"registers", k.registers},
+                       {"shared_bytes", k.shared_bytes},
+                       {"spill_bytes", k.spill_bytes},
+                       {"compile_seconds", k.compile_seconds},
+                       {"nvrtc", k.nvrtc},
+                       {"options", k.options},
+                       {"cubin_sha256", k.cubin_sha256}});
+  json out = {{"plan", s.plan.id},
+              {"program", s.workload.program},
+              {"dims", s.workload.dims_json},
+              {"dtype", s.workload.dtype},
+              {"attributes", s.workload.attributes_json},
+              {"mugraph", s.mugraph.sha256},
+              {"label", s.mugraph.label},
+              {"schedule", s.schedule.text},
+              {"status", s.measurement.status},
+              {"reason", s.measurement.reason},
+              {"kind", s.measurement.kind},
+              {"time_us", s.measurement.time_us},
+              {"spread_us", s.measurement.spread_us},
+              {"samples", s.measurement.samples_us},
+              {"protocol", s.measurement.protocol},
+              {"disturbance", s.measurement.disturbance},
+              {"measured", s.measurement.created},
+              {"reference_time_us", s.reference_time_us},
+              {"usable", s.usable},
+              {"note", s.note},
+              {"evidence", evidence},
+              {"kernels", kernels},
+              {"device_name", s.environment.device_name},
+              {"device_class", s.environment.device_class},
+              {"driver", s.environment.driver},
+              {"nvrtc", s.environment.nvrtc},
+              {"tenon", s.environment.tenon},
+              {"launch", s.plan.dependent_launch ? "dependent" : "plain"},
+              {"uses_library", s.plan.uses_library},
+              {"m_min", s.plan.m_min},
+              {"m_max", s.plan.m_max},
+              {"second", json()}};
+  if (second.plan != nullptr)
+    out["second"] = {{"plan", second.plan->plan},           {"label", second.plan->label},
+                     {"schedule", second.plan->schedule},   {"time_us", second.plan->time_us},
+                     {"spread_us", second.plan->spread_us}, {"gap_us", second.gap_us},
+                     {"in_noise", second.in_noise}};
+  return out;
+}
+
+void print_measurement(const cache::Stored& s) {
+  if (s.measurement.id == 0) {
+    fmt::print("  time      never measured\n");
+    return;
+  }
+  fmt::print("  {:<9} {:.2f} µs, half of {} samples within {:.2f} µs; {}\n", s.measurement.kind,
+             s.measurement.time_us, s.measurement.samples_us.size(), s.measurement.spread_us,
+             s.measurement.protocol);
+  if (!s.measurement.disturbance.empty())
+    fmt::print("  disturbed {}{}\n", s.measurement.disturbance,
+               s.measurement.decides ? " (and let decide by --force)" : "");
+  if (s.reference_time_us > 0 && s.measurement.time_us > 0)
+    fmt::print("  unfused   {:.2f} µs in the same run: {:.2f}× its speed\n", s.reference_time_us,
+               s.reference_time_us / s.measurement.time_us);
+}
+
+void print_second(const Second& second) {
+  if (second.plan == nullptr) {
+    fmt::print("  second    no other plan was measured and checked\n");
+    return;
+  }
+  fmt::print("  second    plan {}: {:.2f} µs, {:.2f} µs {}, {}: {} [{}]\n", second.plan->plan,
+             second.plan->time_us, std::abs(second.gap_us), second.gap_us < 0 ? "faster" : "behind",
+             second.in_noise ? "within noise" : "beyond noise", second.plan->label,
+             second.plan->schedule);
+}
+
+void print_stored(const cache::Stored& s, const Second& second) {
+  fmt::print("plan {}: {} {} {} {}\n", s.plan.id, s.workload.program, s.workload.dims_json,
+             s.workload.dtype, s.workload.attributes_json);
+  fmt::print("  µGraph    {} ({})\n  schedule  {}\n", s.mugraph.sha256.substr(0, 12),
+             s.mugraph.label, s.schedule.text);
+  fmt::print("  valid     m from {} to {}, {}, {} launch{}\n", s.plan.m_min, s.plan.m_max,
+             s.plan.device_class, s.plan.dependent_launch ? "dependent" : "plain",
+             s.plan.uses_library ? ", with the vendor's library" : "");
+  print_measurement(s);
+  print_second(second);
+  fmt::print("  status    {}{}, {}{}\n",
+             s.measurement.status.empty() ? "none" : s.measurement.status,
+             s.measurement.reason.empty() ? "" : " — " + s.measurement.reason,
+             s.usable ? "usable" : "not usable", s.note.empty() ? "" : ": " + s.note);
+  for (const cache::EvidenceRow& e : s.evidence)
+    fmt::print("  {:<9} {}{} ({})\n", e.method, e.verdict, e.reason.empty() ? "" : " — " + e.reason,
+               e.created);
+  for (const cache::KernelRow& k : s.kernels)
+    fmt::print(
+        "  kernel    {} {} registers, {} B shared, {} B spilled, compiled in {:.2f} s by NVRTC "
+        "{}\n",
+        k.target, k.registers, k.shared_bytes, k.spill_bytes, k.compile_seconds, k.nvrtc);
+  fmt::print("  on        {} ({}), driver {}, NVRTC {}, tenon {}, {}\n", s.environment.device_name,
+             s.environment.device_class,
+             s.environment.driver.empty() ? "none" : s.environment.driver,
+             s.environment.nvrtc.empty() ? "none" : s.environment.nvrtc, s.environment.tenon,
+             s.measurement.created);
+}
+
+int show_stored(const DbArguments& a, cache::Database& database,
+                const std::optional<cache::Stored>& stored, const std::string& why) {
+  if (!stored) {
+    fmt::print(stderr, "tenon: {}\n", why);
+    return kNothingFound;
+  }
+  const auto rivals = database.list(cache::Database::Which::kRivals, stored->plan.id);
+  const Second second = second_of(*stored, rivals);
+  if (a.json)
+    fmt::print("{}\n",
+               stored_json(*stored, second).dump(2, ' ', false, json::error_handler_t::replace));
+  else
+    print_stored(*stored, second);
+  return kDone;
+}
+
+}  // namespace
+
+int db_show(const DbArguments& a) {
+  const std::int64_t id = parse_integer("plan", a.id, 1, std::numeric_limits<std::int64_t>::max());
+  auto database = open_database(a);
+  return show_stored(a, *database, database->by_plan(id),
+                     fmt::format("there is no plan {} in {}", id, database->path()));
+}
+
+int db_best(const DbArguments& a) {
+  ir::Workload workload = a.workload.make();
+  const bool dependent = parse_launch(a.launch);
+  auto device = runtime::open_device(a.device);
+  auto database = open_database(a);
+  std::string why;
+  auto stored = database->best(runtime::make_query(workload, device->info(), dependent), &why);
+  return show_stored(a, *database, stored, why);
+}
+
+}  // namespace tenon::cli
