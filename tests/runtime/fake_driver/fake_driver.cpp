@@ -99,10 +99,13 @@ CUresult cuMemAlloc_v2(CUdeviceptr* p, std::size_t n) {
   if (n > (std::size_t{1} << 30)) return CUDA_ERROR_OUT_OF_MEMORY;
   std::lock_guard<std::mutex> lock(mutex);
   ++record().allocations;
+  ++record().live;
   *p = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(256, (n + 255) / 256 * 256));
   return CUDA_SUCCESS;
 }
 CUresult cuMemFree_v2(CUdeviceptr p) {
+  std::lock_guard<std::mutex> lock(mutex);
+  --record().live;
   std::free(reinterpret_cast<void*>(p));
   return CUDA_SUCCESS;
 }

@@ -21,6 +21,7 @@ struct FakeLaunch {
 struct FakeRecord {
   std::vector<FakeLaunch> launches;
   int allocations = 0;                      // of device memory
+  int live = 0;                             // allocations not yet freed
   int encodings = 0;                        // of tensor maps
   std::vector<std::size_t> fills;           // bytes of memsets in streams other than the default
   std::map<void*, std::uint64_t> captures;  // streams that are being captured, and in which capture

@@ -5,6 +5,7 @@
 
 #include <atomic>
 #include <cstring>
+#include <set>
 #include <thread>
 
 #include "fake_driver.h"
@@ -326,6 +327,103 @@ TEST_F(LaunchPath, ReplicasShareWorkspaceButNotWeights) {
   EXPECT_EQ(l[2].parameters[5], l[4].parameters[5]);
   EXPECT_EQ(l[3].parameters[1], l[0].parameters[1]);
   EXPECT_EQ(l[5].parameters[1], l[1].parameters[1]);
+}
+
+// A graph may be replayed on any stream: what was captured shares scratch with nothing else.
+TEST_F(LaunchPath, CapturesHaveWorkspaceOfTheirOwn) {
+  auto e = load(make_plan());
+  e->prepare({nullptr, w_}, nullptr);
+  int stream = 0;
+  launch(*e, 16, &stream);
+  record().captures[&stream] = 71;
+  launch(*e, 16, &stream);
+  launch(*e, 16, &stream);
+  record().captures[&stream] = 72;
+  launch(*e, 16, &stream);
+  record().captures.clear();
+  launch(*e, 16, &stream);
+  std::vector<std::uint64_t> scratch;
+  for (const auto& l : record().launches)
+    if (l.entry == "stats_6") scratch.push_back(l.parameters[5]);
+  ASSERT_EQ(scratch.size(), 5u);
+  EXPECT_EQ(scratch[1], scratch[2]);  // one capture
+  EXPECT_EQ(scratch[0], scratch[4]);
+  EXPECT_NE(scratch[0], scratch[1]);
+  EXPECT_NE(scratch[0], scratch[3]);
+  EXPECT_NE(scratch[1], scratch[3]);
+}
+
+// CU_STREAM_PER_THREAD is another stream in each thread; the two names of the default stream are
+// one.
+TEST_F(LaunchPath, WorkspaceFollowsWhatAHandleMeans) {
+  auto e = load(make_plan());
+  e->prepare({nullptr, w_}, nullptr);
+  void *legacy = reinterpret_cast<void*>(1), *per_thread = reinterpret_cast<void*>(2);
+  launch(*e, 16, nullptr);
+  launch(*e, 16, legacy);
+  launch(*e, 16, per_thread);
+  std::thread([&] { launch(*e, 16, per_thread); }).join();
+  launch(*e, 16, per_thread);
+  std::vector<std::uint64_t> scratch;
+  for (const auto& l : record().launches)
+    if (l.entry == "stats_6") scratch.push_back(l.parameters[5]);
+  ASSERT_EQ(scratch.size(), 5u);
+  EXPECT_EQ(scratch[0], scratch[1]);
+  EXPECT_NE(scratch[0], scratch[2]);
+  EXPECT_NE(scratch[2], scratch[3]);
+  EXPECT_EQ(scratch[2], scratch[4]);
+}
+
+TEST_F(LaunchPath, ManyStreams) {
+  auto e = load(make_plan());
+  e->prepare({nullptr, w_}, nullptr);
+  char streams[200];
+  for (char& s : streams) launch(*e, 16, &s);
+  std::set<std::uint64_t> scratch;
+  for (const auto& l : record().launches)
+    if (l.entry == "stats_6") scratch.insert(l.parameters[5]);
+  EXPECT_EQ(scratch.size(), 200u);
+}
+
+// Plans whose prepare steps are the same use one copy of what it made; others do not.
+TEST_F(LaunchPath, AdoptsWhatTheSamePrepareStepMade) {
+  auto first = load(make_plan());
+  ir::LaunchPlan plan = make_plan();
+  plan.main.pop_back();  // another main step, the same prepare step
+  auto second = load(plan);
+  EXPECT_FALSE(second->adopt(*first));  // not prepared yet
+  first->prepare({nullptr, w_}, nullptr);
+  const std::size_t before = record().launches.size();
+  ASSERT_TRUE(second->adopt(*first));
+  EXPECT_EQ(record().launches.size(), before);
+  plan = make_plan();
+  plan.prepare[0].grid[0] = 2;
+  EXPECT_FALSE(load(plan)->adopt(*first));
+  const std::uint64_t prepared = record().launches[0].parameters[1];
+  launch(*first, 16);
+  EXPECT_EQ(record().launches.back().parameters[1], prepared);
+  first.reset();  // what it made lives on in the second
+  launch(*second, 16);
+  EXPECT_FALSE(record().launches.back().dependent);  // the first after binding
+}
+
+// fold(w) -> wp, then pack(wp) -> wq, and only wq is read: wp is freed.
+TEST_F(LaunchPath, StepsOnTheWayAreFreed) {
+  ir::LaunchPlan plan = make_plan();
+  ir::Buffer packed = plan.buffers[3];
+  packed.name = "wq";
+  plan.buffers.push_back(packed);
+  plan.buffers[3].in_main = false;
+  ir::Launch pack = plan.prepare[0];
+  pack.args = {buffer_arg(3), buffer_arg(5)};
+  plan.prepare.push_back(pack);
+  plan.main[1].args[1] = buffer_arg(5);
+  auto e = load(plan);
+  const int before = record().live;
+  e->prepare({nullptr, w_}, nullptr);
+  EXPECT_EQ(record().live - before, 1);
+  launch(*e, 16);
+  EXPECT_EQ(record().launches.back().parameters[1], record().launches[1].parameters[1]);
 }
 
 }  // namespace

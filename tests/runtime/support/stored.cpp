@@ -8,7 +8,7 @@ namespace tenon::test {
 std::int64_t store_winner(cache::Database& database, const ir::Workload& workload,
                           const ir::MuGraph& graph, const ir::LaunchPlan& plan,
                           const std::vector<std::string>& cubins, const runtime::DeviceInfo& device,
-                          double time_us) {
+                          double time_us, const std::string& schedule) {
   cache::WorkloadRow w;
   w.key = ir::key(workload);
   w.program = workload.program.signature.program;
@@ -27,7 +27,7 @@ std::int64_t store_winner(cache::Database& database, const ir::Workload& workloa
   g.label = "test";
   g.program = w.program;
   cache::ScheduleRow s;
-  s.text = plan.schedule;
+  s.text = schedule.empty() ? plan.schedule : schedule;
   s.sha256 = ir::sha256_hex(s.text);
   cache::PlanRow p;
   for (std::size_t i = 0; i < cubins.size(); ++i) {

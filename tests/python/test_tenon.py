@@ -1,0 +1,166 @@
+#!/usr/bin/env python3
+"""The Python package on the host device with numpy: binding, every m, outputs, errors. The database is made by
+`tenon optimize` (tests/python/CMakeLists.txt), tuned at m = 1 and 16; what is right is computed here."""
+import os
+import sys
+import tempfile
+import threading
+import unittest
+
+try:
+    import numpy as np
+except ImportError:
+    print("skipped: numpy is not installed for", sys.executable)
+    sys.exit(77)
+
+import tenon
+
+K, N = 48, 40
+DATABASE = os.environ["TENON_TEST_DB"]
+
+
+def right(x, g, w, eps=1e-6):
+    x = x.astype(np.float64)
+    return (x / np.sqrt((x * x).mean(1, keepdims=True) + eps) * g) @ w.astype(np.float64)
+
+
+class Package(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        rng = np.random.default_rng(1)
+        cls.draw = lambda self, *shape: rng.normal(size=shape).astype(np.float32)
+        cls.g, cls.w = cls.draw(cls, K), cls.draw(cls, K, N)
+        cls.library = tenon.Library(DATABASE, device="host")
+        cls.kernel = cls.library.bind("rmsnorm_linear", {"g": cls.g, "w": cls.w}, max_m=100)
+
+    def check(self, y, x, g=None, w=None):
+        want = right(x, self.g if g is None else g, self.w if w is None else w)
+        error = np.linalg.norm(y - want, axis=1) / np.linalg.norm(want, axis=1)
+        self.assertLessEqual(error.max(), 1e-5)
+
+    def test_every_m(self):
+        for m in list(range(1, 101)) + [3, 100, 1, 64]:
+            x = self.draw(m, K)
+            self.check(self.kernel(x), x)
+
+    def test_segments_have_no_gap(self):
+        m = 1
+        while m <= 100:
+            segment = self.kernel.segment(m)
+            self.assertEqual(segment.low, m)
+            m = segment.high + 1
+        self.assertEqual((self.kernel.min_m, self.kernel.max_m, m), (1, 100, 101))
+
+    def test_output_is_written_in_place(self):
+        x, out = self.draw(7, K), np.full((7, N), np.nan, np.float32)
+        self.assertIs(self.kernel(x, out=out), out)
+        self.check(out, x)
+
+    def test_leading_dimensions_are_rows(self):
+        x = self.draw(2, 3, K)
+        y = self.kernel(x)
+        self.assertEqual(y.shape, (2, 3, N))
+        self.check(y.reshape(6, N), x.reshape(6, K))
+
+    def test_no_rows(self):
+        self.assertEqual(self.kernel(np.empty((0, K), np.float32)).shape, (0, N))
+
+    def test_parameters_may_go_where_launches_do_not_read_them(self):
+        g, w = self.g.copy(), self.w.copy()
+        kernel = self.library.bind("rmsnorm_linear", {"g": g, "w": w}, max_m=16)
+        for name, array in (("g", g), ("w", w)):
+            if not kernel.reads(name):
+                array[:] = np.nan
+        del g, w
+        x = self.draw(5, K)
+        self.check(kernel(x), x)
+
+    def test_threads(self):
+        wrong = []
+
+        def work(seed):
+            rng = np.random.default_rng(seed)
+            for _ in range(50):
+                x = rng.normal(size=(rng.integers(1, 40), K)).astype(np.float32)
+                y = self.kernel(x)
+                if not np.allclose(y, right(x, self.g, self.w), rtol=1e-3, atol=1e-4):
+                    wrong.append(seed)
+        threads = [threading.Thread(target=work, args=(s,)) for s in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        self.assertEqual(wrong, [])
+
+    def test_kernel_outlives_its_library(self):
+        library = tenon.Library(DATABASE, device="host")
+        kernel = library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, max_m=4)
+        library.close()
+        del library
+        x = self.draw(4, K)
+        self.check(kernel(x), x)
+
+    def test_packed_bytes(self):
+        with open(os.environ["TENON_TEST_PACK"], "rb") as file:
+            library = tenon.Library(file.read(), device="host")
+        x = self.draw(9, K)
+        self.check(library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, max_m=16)(x), x)
+
+    def test_read_only_folder(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "pack.db")
+            with open(os.environ["TENON_TEST_PACK"], "rb") as source, open(path, "wb") as copy:
+                copy.write(source.read())
+            os.chmod(path, 0o444)
+            os.chmod(folder, 0o555)
+            try:
+                library = tenon.Library(path, device="host")
+                library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, max_m=4)
+            finally:
+                os.chmod(folder, 0o755)
+
+    def says(self, kind, pattern, call):
+        with self.assertRaisesRegex(kind, pattern) as caught:
+            call()
+        self.assertNotIn("\n", str(caught.exception))
+
+    def test_errors_are_one_sentence(self):
+        bind = self.library.bind
+        good = {"g": self.g, "w": self.w}
+        self.says(tenon.NotFoundError, "n is 40", lambda: bind("rmsnorm_linear", {"g": self.g, "w": self.w[:, :30].copy()}, max_m=4))
+        self.says(tenon.NotFoundError, "eps", lambda: bind("rmsnorm_linear", good, max_m=4, attributes={"eps": 0.5}))
+        self.says(tenon.BadInputError, "rmsnorm_linear", lambda: bind("no_such_program", good))
+        self.says(tenon.BadInputError, "parameters are g", lambda: bind("rmsnorm_linear", {"g": self.g}))
+        self.says(tenon.BadInputError, "elsewhere", lambda: bind("rmsnorm_linear", {"g": self.g[:-1].copy(), "w": self.w}))
+        self.says(tenon.BadInputError, "contiguous", lambda: bind("rmsnorm_linear", {"g": self.g, "w": self.w.T.copy().T}))
+        self.says(tenon.BadInputError, "m", lambda: self.kernel(self.draw(101, K)))
+        self.says(tenon.BadInputError, "shape", lambda: self.kernel(self.draw(3, K + 1)))
+        self.says(tenon.BadInputError, "fp16", lambda: self.kernel(self.draw(3, K).astype(np.float16)))
+        self.says(tenon.BadInputError, "element type", lambda: self.kernel(self.draw(3, K).astype(np.int32)))
+        self.says(tenon.BadInputError, "out has shape", lambda: self.kernel(self.draw(3, K), out=np.empty((2, N), np.float32)))
+        self.says(tenon.BadInputError, "activations", lambda: self.kernel())
+        self.says(tenon.BadInputError, "DLPack", lambda: self.kernel([[1.0]]))
+        self.says(tenon.BadInputError, "does not exist", lambda: tenon.Library("/nonexistent/tuning.db", "host"))
+        self.says(tenon.BadInputError, "abacus", lambda: tenon.Library(DATABASE, "abacus"))
+        self.says(tenon.DeviceError, "cuda:99", lambda: tenon.Library(DATABASE, "cuda:99"))
+        self.says(tenon.BadInputError, "Tenon database", lambda: tenon.Library(b"no database", "host"))
+
+    def test_a_pack_of_a_newer_version(self):
+        with open(os.environ["TENON_TEST_PACK"], "rb") as file:
+            newer = bytearray(file.read())
+        newer[60:64] = (99).to_bytes(4, "big")  # SQLite's user_version
+        self.says(tenon.BadInputError, "version 99", lambda: tenon.Library(bytes(newer), "host"))
+
+    def test_optimize(self):
+        with tempfile.TemporaryDirectory() as folder:
+            database = os.path.join(folder, "t.db")
+            report = tenon.optimize("rmsnorm_linear", {"m": 2, "k": 16, "n": 8}, dtype="fp32", device="host", database=database, budget=3)
+            self.assertGreater(report["best"]["time_us"], 0)
+            x, g, w = self.draw(2, 16), self.draw(16), self.draw(16, 8)
+            y = tenon.Library(database, "host").bind("rmsnorm_linear", {"g": g, "w": w}, max_m=2)(x)
+            self.check(y, x, g, w)
+        self.says(tenon.BadInputError, "k", lambda: tenon.optimize("rmsnorm_linear", {"m": 2, "k": 0, "n": 8}, device="host"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

@@ -1,0 +1,149 @@
+#!/usr/bin/env python3
+"""tenon.torch on the host device (tests/python/CMakeLists.txt; a GPU has bench/torch_check.py)."""
+import os
+import sys
+import unittest
+import warnings
+
+try:
+    import torch
+except ImportError:
+    print("skipped: PyTorch is not installed for", sys.executable)
+    sys.exit(77)
+
+import torch.nn.functional as F
+
+import tenon
+import tenon.torch as tt
+
+K, N = 48, 40
+
+
+class Modules(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(0)
+        tt.set_database(os.environ["TENON_TEST_DB"])
+        self.norm = torch.nn.RMSNorm(K, eps=1e-6, dtype=torch.bfloat16)
+        torch.nn.init.normal_(self.norm.weight)
+        self.linears = [torch.nn.Linear(K, n, bias=False, dtype=torch.bfloat16) for n in (N - 8, 8)]
+        self.fused = tt.RMSNormLinear.from_torch(self.norm, *self.linears, max_m=50)
+
+    def right(self, y, x):
+        weight = torch.cat([l.weight for l in self.linears]).double()
+        xd = x.double()
+        want = (xd * torch.rsqrt(xd.pow(2).mean(-1, keepdim=True) + 1e-6) * self.norm.weight.double()) @ weight.T
+        error = ((torch.cat(y, -1).double() - want).norm(dim=-1) / want.norm(dim=-1)).max().item()
+        self.assertLessEqual(error, 1e-2)
+
+    def draw(self, *shape):
+        return torch.randn(*shape, K, dtype=torch.bfloat16)
+
+    @torch.no_grad()
+    def test_calls(self):
+        for shape in ((1,), (16,), (50,), (2, 3), (51,), ()):
+            x = self.draw(*shape)
+            self.right(self.fused(x), x)
+        self.assertEqual(self.fused.state, "bound")
+        self.assertEqual(tt.native_note, "")
+
+    @torch.no_grad()
+    def test_weights_that_change(self):
+        x = self.draw(4)
+        self.right(self.fused(x), x)
+        self.linears[0].weight.mul_(-3)
+        self.right(self.fused(x), x)
+        self.linears[1].weight = torch.nn.Parameter(self.linears[1].weight * 2)
+        self.right(self.fused(x), x)
+        state = {k: v * 0.5 for k, v in self.fused.state_dict().items()}
+        self.fused.load_state_dict(state)
+        self.right(self.fused(x), x)
+
+    def test_state_dict_interchanges(self):
+        self.assertEqual(self.fused.norm.state_dict().keys(), self.norm.state_dict().keys())
+        self.assertEqual(sorted(self.fused.state_dict()), ["linears.0.weight", "linears.1.weight", "norm.weight"])
+        one = tt.RMSNormLinear.from_torch(self.norm, self.linears[0])
+        self.assertEqual(sorted(one.state_dict()), ["linear.weight", "norm.weight"])
+
+    def test_gradients_take_the_plain_form(self):
+        x = self.draw(3).requires_grad_()
+        torch.cat(self.fused(x), -1).float().sum().backward()
+        self.assertTrue(torch.isfinite(x.grad).all())
+        self.assertIsNotNone(self.linears[0].weight.grad)
+
+    def test_compile(self):
+        with torch.inference_mode():
+            compiled = torch.compile(lambda x: self.fused(x), fullgraph=True, backend="aot_eager")
+            for m in (5, 9):
+                x = self.draw(m)
+                self.right(compiled(x), x)
+
+    def test_operator(self):
+        with torch.no_grad():
+            x = self.draw(4)
+            self.fused(x)
+            number = self.fused._number
+            torch.library.opcheck(torch.ops.tenon.layer.default, (x, number, N), test_utils=("test_schema", "test_faketensor"))
+            for bad in (x.float(), x[:, :-1].contiguous(), x[::2, ::2]):
+                with self.assertRaises(RuntimeError):
+                    torch.ops.tenon.layer(bad, number, N)
+            with self.assertRaises(RuntimeError):
+                torch.ops.tenon.layer(x, number, N + 1)
+            with self.assertRaises(RuntimeError):
+                torch.ops.tenon.layer(x, 65000, N)
+
+    @torch.no_grad()
+    def test_untuned_warns_once_and_is_right(self):
+        linear = torch.nn.Linear(K, 7, bias=False, dtype=torch.bfloat16)
+        fused = tt.RMSNormLinear.from_torch(self.norm, linear)
+        x = self.draw(4)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            y = fused(x)
+            fused(x)
+        self.assertEqual(len(caught), 1)
+        self.assertIn("n is 40, not 7", str(caught[0].message))
+        self.assertTrue(torch.equal(y, F.linear(F.rms_norm(x, (K,), self.norm.weight, 1e-6), linear.weight)))
+
+    @torch.no_grad()
+    def test_tunes_on_first_use(self):
+        import tempfile
+        with tempfile.TemporaryDirectory() as folder:
+            tt.set_database(os.path.join(folder, "t.db"))
+            tenon.optimize("rmsnorm_linear", {"m": 1, "k": 8, "n": 8}, dtype="bf16", device="host", database=os.path.join(folder, "t.db"), budget=2)
+            fused = tt.RMSNormLinear.from_torch(self.norm, *self.linears, max_m=8, tune="first_use", tune_m=(4,), budget="3s")
+            x = self.draw(4)
+            self.right(fused(x), x)
+            self.assertEqual(fused.state, "bound")
+            tt.forget_libraries()
+
+    @torch.no_grad()
+    def test_gated_mlp(self):
+        gate, up = (torch.nn.Linear(K, N // 2, bias=False, dtype=torch.bfloat16) for _ in range(2))
+        down = torch.nn.Linear(N // 2, K, bias=False, dtype=torch.bfloat16)
+        mlp = tt.RMSNormGatedMLP.from_torch(self.norm, gate, up, down, max_m=16)
+        x = self.draw(5)
+        n = self.norm(x)
+        want = down(F.silu(gate(n)) * up(n)).float()
+        self.assertLessEqual((mlp(x).float() - want).norm() / want.norm(), 2e-2)
+        self.assertEqual(mlp.inner.state, "bound")
+
+    @torch.no_grad()
+    def test_layer_norm(self):
+        norm = torch.nn.LayerNorm(K, dtype=torch.bfloat16)
+        linear = torch.nn.Linear(K, 9, dtype=torch.bfloat16)
+        fused = tt.LayerNormLinear.from_torch(norm, linear)
+        x = self.draw(5)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.assertTrue(torch.allclose(fused(x), linear(norm(x)), rtol=2e-2, atol=2e-2))
+
+    def test_refuses(self):
+        biased = torch.nn.Linear(K, 4, dtype=torch.bfloat16)
+        for call in (lambda: tt.RMSNormLinear.from_torch(self.norm, biased), lambda: tt.RMSNormLinear.from_torch(self.norm),
+                     lambda: tt.RMSNormLinear.from_torch(self.norm, self.linears[0], tune="never")):
+            with self.assertRaises(tenon.BadInputError):
+                call()
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
