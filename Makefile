@@ -10,7 +10,7 @@ BASE ?= HEAD
 # One goal after another: each recipe uses all of JOBS itself.
 .NOTPARALLEL:
 .PHONY: help deps configure build demo test format check-format tidy check-docs \
-  check-dependencies soak bundle gpu-tests gpu-sanitize bench clean
+  check-dependencies soak wheel package bundle gpu-tests gpu-sanitize bench clean
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -52,6 +52,12 @@ check-dependencies: ## checks that includes and links follow docs/architecture.m
 
 soak: configure ## long tests: generated databases, kills, many processes
 	@cmake --build $(BUILD) --parallel $(JOBS) --target soak
+
+wheel: build ## the wheel of the Python package, in build/wheel
+	@scripts/wheel.sh $(BUILD)
+
+package: build ## a .deb with the command, the runtime library and the Python package, in build
+	@cd $(BUILD) && cpack -G DEB
 
 bundle: build ## a relocatable folder .bundle with the command, the GPU tests and their libraries
 	@scripts/deps.sh build bundle >/dev/null

@@ -1,10 +1,10 @@
-# tenon_embed(<target> <output.cpp> <symbol> BASE <folder> FILES …): at build time writes a
+# tenon_embed_text(<target> <output.cpp> <symbol> BASE <folder> FILES …): at build time writes a
 # source that holds the files as text, named relative to BASE, and adds it to the target:
 #   const tenon::EmbeddedFile <symbol>[]; const std::size_t <symbol>_count;
 # Run as a script (-DOUTPUT= -DSYMBOL= -DBASE= -DLIST=) it writes that source.
 if(CMAKE_SCRIPT_MODE_FILE)
   file(STRINGS ${LIST} files)
-  set(text "// Written by cmake/embed.cmake.\n#include \"codegen/embedded.h\"\n\n")
+  set(text "// Written by cmake/embed_text.cmake.\n#include \"codegen/embedded.h\"\n\n")
   string(APPEND text "namespace tenon::codegen {\nextern const EmbeddedFile ${SYMBOL}[] = {\n")
   set(count 0)
   foreach(file IN LISTS files)
@@ -20,7 +20,7 @@ if(CMAKE_SCRIPT_MODE_FILE)
 endif()
 
 set(TENON_EMBED_SCRIPT ${CMAKE_CURRENT_LIST_FILE})
-function(tenon_embed target output symbol)
+function(tenon_embed_text target output symbol)
   cmake_parse_arguments(ARG "" "BASE" "FILES" ${ARGN})
   set(list ${output}.list)
   string(REPLACE ";" "\n" lines "${ARG_FILES}")
