@@ -1,4 +1,4 @@
-// The device library's headers (codegen/device/), embedded at build time by cmake/embed.cmake.
+// The device library's headers (codegen/device/), embedded at build time by cmake/embed_text.cmake.
 #pragma once
 
 #include <cstddef>
