@@ -13,7 +13,8 @@
 // Reductions are left folds of kAdd starting from the first element; a sum over no
 // element is constant 0. Ragged partitions: part i of n of an extent E spans
 // [min(E, i·⌈E/n⌉), min(E, (i+1)·⌈E/n⌉)), so the last parts may be short or empty and
-// elements past the end take no part in any reduction.
+// elements past the end take no part in any reduction; a step whose part is empty does not
+// update the accumulators over that dim.
 #pragma once
 
 #include <cstdint>

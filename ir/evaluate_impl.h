@@ -344,8 +344,12 @@ class BlockEvaluator {
       for (std::size_t i = 0; i < states.size(); ++i) {
         const Accumulator& acc = block_.accumulators[i];
         std::vector<Values<S>> inputs = states[i];
-        for (ValueId operand : acc.operands)
+        bool empty = false;
+        for (ValueId operand : acc.operands) {
           inputs.push_back(values_[static_cast<std::size_t>(operand)]);
+          empty = empty || extent_of(inputs.back(), acc.dim) == 0;
+        }
+        if (empty) continue;
         states[i] = run_expression(acc.update, acc.update_out, std::move(inputs));
       }
     }

@@ -25,6 +25,7 @@ constexpr int kMaxTrials = 64;        // per prime and setting
 constexpr int kRealPoints = 4;        // float64 evaluations per setting
 constexpr int kCheapDraws = 1 << 12;  // a unit drawn more often makes a trial slow
 constexpr double kFewDraws = 1 << 9;  // dims at which no unit is drawn more often are taken at once
+constexpr double kUsefulTrial = -4;   // log2 of a trial's bound; dims with a worse one are the last
 constexpr std::uint64_t kDimAttempts = 8;
 
 // An independent 64-bit stream for each purpose of a seed.
@@ -52,6 +53,12 @@ Element first_difference(const std::vector<FieldValues>& a, const std::vector<Fi
     for (std::size_t e = 0; e < a[o].data.size(); ++e)
       if (a[o].data[e] != b[o].data[e]) return {static_cast<int>(o), static_cast<std::int64_t>(e)};
   return {};
+}
+
+// log2 of the bound on a false accept in one trial.
+double log2_chance(const Structure& s, std::uint32_t prime) {
+  return log2_sum(s.log2_degree + s.log2_draws, s.log2_coincidence) + std::log2(kRestarts) -
+         std::log2(static_cast<double>(prime));
 }
 
 // How often one unit may be drawn.
@@ -160,7 +167,9 @@ class RandomTest {
     }
     setting.analysed = true;
     setting.problem = setting.structure.problem;
-    return largest_limit(setting.structure) * (setting.problem.empty() ? 1.0 : 1e9);
+    const bool bounds = log2_chance(setting.structure, primes_[0]) < kUsefulTrial;
+    return largest_limit(setting.structure) * (bounds ? 1.0 : 1e6) *
+           (setting.problem.empty() ? 1.0 : 1e9);
   }
 
   // False once the verdict is known.
@@ -211,9 +220,7 @@ class RandomTest {
   void plan_trials(Setting& setting) {
     const Structure& s = setting.structure;
     double per_pair = 0;  // log2 of a false accept in one trial over each prime
-    for (std::uint32_t p : primes_)
-      per_pair += std::min(0.0, log2_sum(s.log2_degree + s.log2_draws, s.log2_coincidence) +
-                                    std::log2(kRestarts) - std::log2(static_cast<double>(p)));
+    for (std::uint32_t p : primes_) per_pair += std::min(0.0, log2_chance(s, p));
     int wanted = std::max(1, options_.trials);
     auto bound = [&] { return log2_sum(wanted * per_pair, s.log2_collision); };
     while (wanted < kMaxTrials && !(bound() < options_.bound_log2)) ++wanted;

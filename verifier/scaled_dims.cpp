@@ -25,7 +25,7 @@ Cut cut(std::int64_t extent, std::int64_t share) {
 bool good_cut(std::int64_t extent, std::int64_t parts, bool whole_steps) {
   std::int64_t share = ceil_div(extent, parts);
   Cut c = cut(extent, share);
-  return c.parts >= 2 && share >= 2 && (whole_steps || c.last < share);
+  return c.parts == parts && share >= 2 && (whole_steps || c.last < share);
 }
 
 constexpr std::int64_t kLargestExtent = 31;  // prime factors of every extent stay below the
@@ -107,20 +107,22 @@ bool keeps_structure(std::int64_t extent, std::int64_t grid, std::int64_t loop, 
   std::int64_t share = ceil_div(extent, grid);
   std::int64_t step = ceil_div(share, loop);
   Cut first = cut(share, step), last = cut(cut(extent, share).last, step);
-  return step >= 2 && first.parts >= 2 && (whole_steps || first.last < step || last.last < step);
+  return step >= 2 && first.parts == loop && (whole_steps || first.last < step || last.last < step);
 }
 
 std::optional<ScaledDims> smallest_dims(const std::vector<DimUse>& uses,
                                         const ScaledDims* earlier) {
   ScaledDims dims;
   dims.extents.assign(uses.size(), 0);
+  // Three steps once: a state that is used two steps after it was made shows only then.
+  const std::int64_t loop = earlier == nullptr ? 2 : 3;
   dims.partition.grid.assign(uses.size(), 2);
-  dims.partition.loop.assign(uses.size(), 2);
+  dims.partition.loop.assign(uses.size(), loop);
   for (std::size_t d : by_need(uses)) {
     const std::int64_t used = earlier == nullptr ? 0 : earlier->extents[d];
     for (std::int64_t e = 2; e <= kLargestExtent && dims.extents[d] == 0; ++e)
       if (e != used && !contains(dims.extents, e) &&
-          keeps_structure(e, 2, 2, uses[d], e > kLargestRagged))
+          keeps_structure(e, 2, loop, uses[d], e > kLargestRagged))
         dims.extents[d] = e;
     if (dims.extents[d] == 0) return std::nullopt;
   }

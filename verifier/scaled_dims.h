@@ -31,7 +31,8 @@ std::vector<DimUse> dim_uses(const ir::MuGraph& graph);
 bool keeps_structure(std::int64_t extent, std::int64_t grid, std::int64_t loop, const DimUse& use,
                      bool whole_steps);
 
-// The smallest pairwise distinct dims with two parts each; what the proof runs at.
+// The smallest pairwise distinct dims with two parts each, and with three steps of each loop where
+// `earlier` is given; what the proof runs at.
 // No dim has the extent it has in `earlier`: a constant that happens to fit one setting, such as
 // 1/2 for 1/k, fails in the other. No value when there are more dims than can be told apart
 // cheaply.

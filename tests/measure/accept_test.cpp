@@ -1,10 +1,15 @@
 // Acceptance on the host device: right µGraphs pass, sabotaged ones do not.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "host_plan.h"
+#include "measure/expectation.h"
 #include "measure/measure.h"
+#include "verifier/numeric.h"
 
 namespace tenon::measure {
 namespace {
@@ -16,9 +21,6 @@ ir::KernelSchedule tiles(std::int64_t m, std::int64_t n, std::int64_t k) {
 }
 
 ir::Program program_of(const ir::MuGraph& graph) {
-  if (graph.signature.program == "layernorm_linear")
-    return ir::parse_program(
-        test::read_file(std::string(TENON_FIXTURES) + "/layernorm_linear.program"));
   return ir::catalog_program(graph.signature.program);
 }
 
@@ -158,10 +160,24 @@ TEST(Accept, RefusesTheUnstableLayerNorm) {
 
 // Each tile's own mean and squares about it, merged (Chan, Golub and LeVeque 1979), do not.
 TEST(Accept, PassesTheStableLayerNorm) {
-  ir::MuGraph graph = layernorm_with(R"(kernel stats {
-  grid m, split k
+  ir::MuGraph graph = test::fixture("layernorm_welford");
+  for (ir::DType dtype : {ir::DType::kBF16, ir::DType::kF16, ir::DType::kF32}) {
+    verifier::Evidence e = accept(graph, {{"m", 8}, {"k", 300}, {"n", 64}}, dtype);
+    EXPECT_EQ(e.verdict, verifier::Verdict::kPass) << ir::name(dtype) << ": " << e.reason;
+    std::set<std::string> seen;
+    const nlohmann::json figures = nlohmann::json::parse(e.figures);
+    for (const auto& f : figures.at("families")) seen.insert(f.at("family").get<std::string>());
+    EXPECT_TRUE(seen.count("mean_100_sigma") && seen.count("mean_1000_sigma"));
+  }
+}
+
+// The running mean that starts at zero (each tile's differences are from the mean before it): its
+// first tile squares the mean itself.
+TEST(Accept, RefusesARunningMeanThatStartsAtZero) {
+  verifier::Evidence e = accept(layernorm_with(R"(kernel stats {
+  grid m
   loop k
-  load x [m: grid, k: grid+loop]
+  load x [m: grid, k: loop]
   accumulate custom over k (x) {
     state [m: grid]
     state [m: grid]
@@ -173,35 +189,22 @@ TEST(Accept, PassesTheStableLayerNorm) {
     }
     update (mean, m2, count, x) {
       %0 = const(1)
-      %1 = broadcast(%0, [m: grid, k: grid+loop])
+      %1 = broadcast(%0, [m: grid, k: loop])
       %2 = sum(%1, k)
-      %3 = sum(x, k)
-      %4 = div(%3, %2)
-      %5 = sub(x, %4)
-      %6 = square(%5)
-      %7 = sum(%6, k)
-      %8 = add(count, %2)
-      %9 = sub(%4, mean)
-      %10 = div(%2, %8)
-      %11 = mul(%9, %10)
-      %12 = add(mean, %11)
-      %13 = add(m2, %7)
-      %14 = mul(%9, %11)
-      %15 = mul(%14, count)
-      %16 = add(%13, %15)
-      yield %12, %16, %8
+      %3 = add(count, %2)
+      %4 = sub(x, mean)
+      %5 = sum(%4, k)
+      %6 = div(%5, %3)
+      %7 = add(mean, %6)
+      %8 = sub(x, %7)
+      %9 = mul(%4, %8)
+      %10 = sum(%9, k)
+      %11 = add(m2, %10)
+      yield %7, %11, %3
     }
     merge (mean.left, m2.left, count.left, mean.right, m2.right, count.right) {
       %0 = add(count.left, count.right)
-      %1 = sub(mean.right, mean.left)
-      %2 = div(count.right, %0)
-      %3 = mul(%1, %2)
-      %4 = add(mean.left, %3)
-      %5 = add(m2.left, m2.right)
-      %6 = mul(%1, %3)
-      %7 = mul(%6, count.left)
-      %8 = add(%5, %7)
-      yield %4, %8, %0
+      yield mean.left, m2.left, %0
     }
     final (mean, m2, count) {
       %0 = div(m2, count)
@@ -214,11 +217,82 @@ TEST(Accept, PassesTheStableLayerNorm) {
   store mu: fp32[m] = %0
   store r: fp32[m] = %4
 }
-)");
-  for (ir::DType dtype : {ir::DType::kBF16, ir::DType::kF16, ir::DType::kF32}) {
-    verifier::Evidence e = accept(graph, {{"m", 8}, {"k", 300}, {"n", 64}}, dtype);
-    EXPECT_EQ(e.verdict, verifier::Verdict::kPass) << ir::name(dtype) << ": " << e.reason;
+)"),
+                                {{"m", 8}, {"k", 300}, {"n", 64}}, ir::DType::kF32);
+  EXPECT_EQ(e.verdict, verifier::Verdict::kRefuted);
+  EXPECT_NE(e.reason.find("_sigma"), std::string::npos) << e.reason;
+}
+
+// What a loose norm-wise tolerance lets through (the contract's bound on each element does not).
+
+// fp32 operands narrowed to TF32 by rounding away 13 bits: 10 bits of fraction are left.
+TEST(Accept, RefusesTf32OperandsInFp32) {
+  // 10 bits of fraction for numbers near 1 are fp16's.
+  std::string text = test::read_file(test::fixture_path("rmsnorm_unfused"));
+  std::size_t at = text.find(", T)", text.find("cast("));
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 4, ", fp16)");
+  verifier::Evidence e =
+      accept(ir::parse_mugraph(text), {{"m", 8}, {"k", 130}, {"n", 64}}, ir::DType::kF32);
+  EXPECT_EQ(e.verdict, verifier::Verdict::kRefuted) << e.figures;
+}
+
+// Σx² over 4064 of 4096 columns: in bf16 half a rounding step; the outlier channels show it.
+TEST(Accept, RefusesThirtyTwoColumnsMissingFromTheSquares) {
+  const Dims dims{{"m", 4}, {"k", 4096}, {"n", 64}};
+  ir::Workload workload =
+      ir::make_workload(ir::catalog_program("rmsnorm_linear"), dims, ir::DType::kBF16);
+  Expectations expected(workload, 1);
+  double worst = 0;  // over the families, of the error over the bound
+  for (Family family : families()) {
+    if (hostile_weights(family)) continue;
+    const Expectation& e = expected.family(family, 4);
+    const std::vector<Tensor> x = expected.activations(family, 4);
+    std::vector<double> wrong = e.outputs[0].exact;
+    for (std::int64_t r = 0; r < 4; ++r) {
+      double all = 0, some = 0;
+      for (std::int64_t j = 0; j < 4096; ++j) {
+        const double v = x[0].data[static_cast<std::size_t>(r * 4096 + j)];
+        all += v * v;
+        if (j >= 32) some += v * v;
+      }
+      const double eps = 1e-6 * 4096;
+      for (std::int64_t c = 0; c < 64; ++c)
+        wrong[static_cast<std::size_t>(r * 64 + c)] *= std::sqrt((all + eps) / (some + eps));
+    }
+    std::vector<float> y;
+    for (double v : wrong) y.push_back(ir::round_to(ir::DType::kBF16, static_cast<float>(v)));
+    const verifier::NumericReport report =
+        verifier::compare(y, e.outputs[0].exact, 4, 64, e.outputs[0].bound);
+    if (family == Family::kNormal) {
+      EXPECT_TRUE(report.pass) << "the other families are needed";
+    }
+    if (!report.pass) worst = std::max(worst, report.worst_row / e.outputs[0].bound);
   }
+  EXPECT_GT(worst, 1.0);
+}
+
+// One element of 150,000 that is zero instead of its value.
+TEST(Accept, RefusesOneZeroedElement) {
+  const Dims dims{{"m", 50}, {"k", 64}, {"n", 3000}};
+  ir::Workload workload =
+      ir::make_workload(ir::catalog_program("rmsnorm_linear"), dims, ir::DType::kBF16);
+  Expectations expected(workload, 1);
+  const Expectation& e = expected.family(Family::kNormal, 50);
+  std::vector<float> y;
+  for (double v : e.outputs[0].exact)
+    y.push_back(ir::round_to(ir::DType::kBF16, static_cast<float>(v)));
+  ASSERT_EQ(y.size(), 150000U);
+  const double bound = e.outputs[0].bound;
+  ASSERT_TRUE(verifier::compare(y, e.outputs[0].exact, 50, 3000, bound).pass);
+  std::size_t at = 71234;
+  while (std::fabs(y[at]) < 0.5) ++at;
+  const double norm_before = verifier::compare(y, e.outputs[0].exact, 50, 3000, bound).worst_row;
+  y[at] = 0;
+  const verifier::NumericReport report = verifier::compare(y, e.outputs[0].exact, 50, 3000, bound);
+  EXPECT_FALSE(report.pass);
+  EXPECT_EQ(report.row * 3000 + report.column, static_cast<std::int64_t>(at));
+  EXPECT_LT(norm_before, bound);
 }
 
 TEST(Accept, SaysWhenAPlanDoesNotFit) {

@@ -170,7 +170,9 @@ class Mutator {
   void statement(std::size_t i, const Statement& s) {
     static const std::vector<std::string> kBinary = {"add", "sub", "mul", "div"};
     static const std::vector<std::string> kUnary = {"square", "sqrt", "rsqrt"};
-    for (const auto* family : {&kBinary, &kUnary}) {
+    static const std::vector<std::string> kFunctions = {"exp",  "tanh", "erf",      "sigmoid",
+                                                        "silu", "gelu", "gelu_tanh"};
+    for (const auto* family : {&kBinary, &kUnary, &kFunctions}) {
       if (std::find(family->begin(), family->end(), s.op) == family->end()) continue;
       for (const std::string& op : *family) {
         Statement t = s;

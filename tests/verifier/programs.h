@@ -28,7 +28,8 @@ inline std::vector<std::string> right_fixtures() {
   std::vector<std::string> paths;
   std::set<std::string> identities;
   for (const std::string& folder :
-       {std::string(TENON_FIXTURES) + "/right", std::string(TENON_IR_FIXTURES)})
+       {std::string(TENON_FIXTURES) + "/right", std::string(TENON_FIXTURES) + "/catalog",
+        std::string(TENON_IR_FIXTURES)})
     for (const std::string& name : fixture_names(folder))
       if (identities.insert(ir::identity(read_mugraph(folder, name))).second)
         paths.push_back(folder + "/" + name + ".mugraph");
