@@ -1,0 +1,26 @@
+// A generator of wrong CUDA sources: small edits of a generated kernel and of the device library's
+// text that it includes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace tenon::test {
+
+struct SourceMutant {
+  std::string kind;  // "barrier", "mask", "accumulator", "stride", …
+  std::string edit;  // the line before and after
+  std::string text;  // the whole source
+};
+
+// The source with the device library's headers in place of its #includes, each once.
+std::string flatten(const std::string& source);
+
+// One mutant for each place of each kind, in the order of the text; comments and declarations are
+// left alone. `flat` is what flatten() made.
+std::vector<SourceMutant> source_mutants(const std::string& flat);
+
+// At most `count`, the kinds in turn, each kind's places evenly over the text.
+std::vector<SourceMutant> spread(const std::vector<SourceMutant>& all, std::size_t count);
+
+}  // namespace tenon::test
