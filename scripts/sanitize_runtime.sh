@@ -41,7 +41,7 @@ for sanitizer in $which; do
       ;;
     valgrind)
       # valgrind has no AVX-512; the host engine then takes another instruction set.
-      TENON_CYCLES=20 TENON_SOAK_SECONDS=1 valgrind --quiet --error-exitcode=1 --leak-check=full --errors-for-leak-kinds=definite \
+      TENON_CYCLES=20 TENON_SOAK_SECONDS=1 valgrind --quiet --error-exitcode=1 --leak-check=full --show-leak-kinds=definite --errors-for-leak-kinds=definite \
         "$build/tests/runtime/runtime_test" --gtest_brief=1 --gtest_filter='Dispatch.*:CApi.*:Devices.*:HostExecutable.*-*InAnyOrder:*EveryM'
       ;;
     *)

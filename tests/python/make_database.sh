@@ -5,9 +5,21 @@ tenon=$1
 pack=$2
 folder=$3
 rm -f "$folder"/tuning.db* "$folder"/pack.db
-for m in 1 16; do
-  for dtype in fp32 bf16; do
-    "$tenon" optimize rmsnorm_linear --m $m --k 48 --n 40 --dtype $dtype --device host --db "$folder/tuning.db" --budget 3s >/dev/null
+
+# tune PROGRAM M N DTYPE: with little time first, with more where a busy machine found nothing in it.
+tune() {
+  for budget in 3s 20s 60s; do
+    if "$tenon" optimize "$1" --m "$2" --k 48 --n "$3" --dtype "$4" --device host --db "$folder/tuning.db" --budget $budget \
+      >"$folder/tune.log" 2>&1; then return 0; fi
   done
+  cat "$folder/tune.log"
+  return 1
+}
+for dtype in fp32 bf16; do
+  tune rmsnorm_linear 1 40 $dtype
+  tune rmsnorm_linear 16 40 $dtype
 done
+tune rmsnorm_linear 4 60 bf16
+tune rmsnorm_gated_mlp_in 4 20 bf16
+tune layernorm_linear 4 40 bf16
 "$pack" "$folder/tuning.db" "$folder/pack.db"

@@ -118,24 +118,52 @@ class Modules(unittest.TestCase):
 
     @torch.no_grad()
     def test_gated_mlp(self):
-        gate, up = (torch.nn.Linear(K, N // 2, bias=False, dtype=torch.bfloat16) for _ in range(2))
-        down = torch.nn.Linear(N // 2, K, bias=False, dtype=torch.bfloat16)
+        # 20 columns: the gated program is stored, and rmsnorm_linear at 40. 12: neither.
+        for n, program in ((20, "rmsnorm_gated_mlp_in"), (12, None)):
+            gate, up = (torch.nn.Linear(K, n, bias=False, dtype=torch.bfloat16) for _ in range(2))
+            down = torch.nn.Linear(n, K, bias=False, dtype=torch.bfloat16)
+            mlp = tt.RMSNormGatedMLP.from_torch(self.norm, gate, up, down, max_m=16)
+            self.assertEqual(sorted(mlp.state_dict()), ["down.weight", "gate.weight", "norm.weight", "up.weight"])
+            x = self.draw(5)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                self.same_mlp(mlp, x)
+            self.assertEqual(mlp.state, "bound" if program else "plain")
+            if program:
+                self.assertEqual(mlp._program, program)
+                compiled = torch.compile(mlp, fullgraph=True, backend="aot_eager")
+                self.assertTrue(torch.equal(compiled(x), mlp(x)))
+
+    def same_mlp(self, mlp, x):
+        n = mlp.norm(x)
+        want = mlp.down(F.silu(mlp.gate(n)) * mlp.up(n)).float()
+        self.assertLessEqual((mlp(x).float() - want).norm() / want.norm(), 2e-2)
+
+    @torch.no_grad()
+    def test_gated_mlp_over_the_joined_product(self):
+        gate, up = (torch.nn.Linear(K, 30, bias=False, dtype=torch.bfloat16) for _ in range(2))
+        down = torch.nn.Linear(30, K, bias=False, dtype=torch.bfloat16)
         mlp = tt.RMSNormGatedMLP.from_torch(self.norm, gate, up, down, max_m=16)
         x = self.draw(5)
-        n = self.norm(x)
-        want = down(F.silu(gate(n)) * up(n)).float()
-        self.assertLessEqual((mlp(x).float() - want).norm() / want.norm(), 2e-2)
-        self.assertEqual(mlp.inner.state, "bound")
+        compiled = torch.compile(mlp, fullgraph=True, backend="aot_eager")
+        for y in (compiled(x), compiled(x)):  # bound by the first
+            self.same_mlp(mlp, x)
+            self.assertTrue(torch.equal(y, mlp(x)))
+        self.assertEqual((mlp.state, mlp._program), ("bound", "rmsnorm_linear"))
 
     @torch.no_grad()
     def test_layer_norm(self):
         norm = torch.nn.LayerNorm(K, dtype=torch.bfloat16)
-        linear = torch.nn.Linear(K, 9, dtype=torch.bfloat16)
-        fused = tt.LayerNormLinear.from_torch(norm, linear)
-        x = self.draw(5)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            self.assertTrue(torch.allclose(fused(x), linear(norm(x)), rtol=2e-2, atol=2e-2))
+        for p in norm.parameters():
+            torch.nn.init.normal_(p)
+        linear = torch.nn.Linear(K, N, dtype=torch.bfloat16)
+        fused = tt.LayerNormLinear.from_torch(norm, linear, max_m=16)
+        x = self.draw(5) + 3
+        want = linear(norm(x)).float()
+        self.assertLessEqual((fused(x).float() - want).norm() / want.norm(), 2e-2)
+        self.assertEqual(fused.state, "bound")
+        linear.bias.add_(1)
+        self.assertLessEqual((fused(x).float() - want - 1).norm() / want.norm(), 2e-2)
 
     def test_refuses(self):
         biased = torch.nn.Linear(K, 4, dtype=torch.bfloat16)

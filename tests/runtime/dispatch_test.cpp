@@ -251,7 +251,7 @@ TEST_F(Dispatch, SixteenThreads) {
   for (std::size_t t = 0; t < wrong.size(); ++t)
     threads.emplace_back([&, t] {
       std::mt19937 random(static_cast<unsigned>(t));
-      while (std::chrono::steady_clock::now() < end) {
+      do {
         const auto m = static_cast<std::int64_t>(1 + random() % 40);
         const auto first = static_cast<std::int64_t>(random() % static_cast<unsigned>(65 - m));
         std::vector<float> out(static_cast<std::size_t>(m * kN + 1), -7);
@@ -266,7 +266,7 @@ TEST_F(Dispatch, SixteenThreads) {
                                      nullptr, ignored);
           wrong[t] += other == nullptr;
         }
-      }
+      } while (std::chrono::steady_clock::now() < end);
     });
   for (std::thread& t : threads) t.join();
   EXPECT_EQ(wrong, std::vector<int>(16, 0));

@@ -4,7 +4,7 @@ from __future__ import annotations
 import threading
 import warnings
 import weakref
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
 from torch import nn
@@ -70,7 +70,8 @@ class Fused(nn.Module):
         self._state = "unbound"  # "bound", "plain"
         self._stamp: Any = None
         self._watch: Optional[List[Tuple[Dict[str, Any], str, torch.Tensor, Optional[int]]]] = None
-        self._columns = 0
+        self._columns = 0  # of the kernel's result
+        self._post: Optional[Callable[[torch.Tensor], torch.Tensor]] = None  # from that to the module's
         reference = weakref.ref(self)
         self._number = _operator.new_number(lambda x: reference()._forward_first(x))
         self._finalizer = weakref.finalize(self, _operator.drop, self._number)
@@ -94,8 +95,12 @@ class Fused(nn.Module):
         raise NotImplementedError
 
     def _width(self) -> int:
-        """Columns of the result."""
+        """Columns of the fused part's result."""
         raise NotImplementedError
+
+    def _kernel_width(self) -> int:
+        """Columns of the kernel's result; others than `_width` where `_post` stands between."""
+        return self._width()
 
     # Binding --------------------------------------------------------------------------------------------
 
@@ -118,27 +123,31 @@ class Fused(nn.Module):
         watched = self._watched()
         weight = watched[0]
         dtype = _DTYPES.get(weight.dtype)
-        self._columns = self._width()
         if any(t.dtype != weight.dtype or t.device != weight.device for t in watched) or dtype is None:
             return self._use_plain(f"its parameters are {weight.dtype} on {weight.device} and others; one of bf16, fp16, fp32 on one device is needed")
         try:
-            kernel = self._bind(weight.device, dtype)
+            kernel = self._bind_some(weight.device, dtype)
         except _native.NotFoundError as error:
             if self.tune != "first_use":
                 return self._use_plain(str(error))
             self._tune(weight.device, dtype)
             try:
-                kernel = self._bind(weight.device, dtype)
+                kernel = self._bind_some(weight.device, dtype)
             except _native.NotFoundError as again:
                 return self._use_plain(str(again))
         except _native.TenonError as error:
             return self._use_plain(str(error))
+        self._columns = self._kernel_width()
         _operator.set_kernel(self._number, kernel, weight, self._columns, self.dependent)
         self._kernel, self._state, self._stamp = kernel, "bound", self._stamp_now()
         # What each call compares: where a tensor is registered, itself, how often it was written to.
         self._watch = [(owner._parameters, name, tensor, None if tensor.is_inference() else tensor._version)
                        for tensor in watched for owner in self.modules() for name, own in owner._parameters.items() if own is tensor]
         return True
+
+    def _bind_some(self, device: torch.device, dtype: str) -> Kernel:
+        """The kernel to use, where there is a choice of programs."""
+        return self._bind(device, dtype)
 
     def _bind(self, device: torch.device, dtype: str) -> Kernel:
         with torch.no_grad():
@@ -185,9 +194,10 @@ class Fused(nn.Module):
             if parameters[name] is not tensor or (version is not None and tensor._version != version):
                 return self._fused_slowly(x)
         try:
-            return _layer(x, self._number, self._columns)
+            y = _layer(x, self._number, self._columns)
         except (RuntimeError, ValueError):
             return self._fused_slowly(x)
+        return y if self._post is None else self._post(y)
 
     def _fused_slowly(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_grad_enabled() and (x.requires_grad or any(t.requires_grad for t in self._watched())):
@@ -195,8 +205,10 @@ class Fused(nn.Module):
         if is_compiling():
             if self._state == "plain":
                 return self.plain(x)
-            operator = _operator.layer if self._state == "bound" else _operator.layer_first
-            return operator(x.contiguous(), self._number, self._width())
+            if self._state != "bound":
+                return _operator.layer_first(x.contiguous(), self._number, self._width())
+            y = _layer(x.contiguous(), self._number, self._columns)
+            return y if self._post is None else self._post(y)
         if self._state != "unbound" and self._stamp != self._stamp_now():
             self.refresh()
         return self._forward_first(x)
@@ -208,7 +220,8 @@ class Fused(nn.Module):
         if (self._state == "plain" or x.dtype != weight.dtype or x.device != weight.device
                 or x.numel() // max(1, x.shape[-1]) > self.max_m):
             return self.plain(x)
-        return _layer(x.contiguous(), self._number, self._columns)
+        y = _layer(x.contiguous(), self._number, self._columns)
+        return y if self._post is None else self._post(y)
 
     def _apply(self, function: Any, *rest: Any) -> "Fused":
         self.refresh()

@@ -7,7 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from .._native import BadInputError
+from .._library import Kernel
+from .._native import BadInputError, NotFoundError
 from ._fused import Fused
 
 
@@ -117,23 +118,63 @@ class LayerNormLinear(_NormLinear):
         return {"eps": float(self.norm.eps)}
 
 
-class RMSNormGatedMLP(nn.Module):
-    """down(silu(gate(norm(x))) * up(norm(x))): norm, gate and up in one kernel where one is stored.
+class RMSNormGatedMLP(Fused):
+    """down(silu(gate(norm(x))) * up(norm(x))).
 
-    The norm with both products is one tuned kernel (`inner`, an RMSNormLinear); activation and the last
-    product are PyTorch's."""
+    Norm, both products and the activation are one kernel where rmsnorm_gated_mlp_in is stored for the shape; else
+    norm and both products are, where rmsnorm_linear is stored for twice the columns. The last product is PyTorch's."""
+
+    _program = "rmsnorm_gated_mlp_in"
 
     def __init__(self, norm: nn.Module, gate: nn.Linear, up: nn.Linear, down: nn.Linear, **options: Any):
-        super().__init__()
-        if gate.out_features != up.out_features:
-            raise BadInputError(f"gate has {gate.out_features} columns and up {up.out_features}; they must be as many")
-        self.inner = RMSNormLinear.from_torch(norm, gate, up, **options)
-        self.down = down
+        super().__init__(**options)
+        if gate.weight.shape != up.weight.shape:
+            raise BadInputError(f"gate has {tuple(gate.weight.shape)} weights and up {tuple(up.weight.shape)}; they must be as many")
+        if gate.bias is not None or up.bias is not None:
+            raise BadInputError("gate or up has a bias; RMSNormGatedMLP takes layers without")
+        self.norm, self.gate, self.up, self.down = norm, gate, up, down
 
     @classmethod
     def from_torch(cls, norm: nn.Module, gate: nn.Linear, up: nn.Linear, down: nn.Linear, **options: Any) -> "RMSNormGatedMLP":
         return cls(norm, gate, up, down, **options)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        gate, up = self.inner(x)
-        return self.down(F.silu(gate) * up)
+        return self.down(self.fused(x))
+
+    def plain(self, x: torch.Tensor) -> torch.Tensor:
+        normed = F.rms_norm(x, (x.shape[-1],), self.norm.weight, _eps_of(self.norm, x.dtype))
+        return F.silu(self.gate(normed)) * self.up(normed)
+
+    def _width(self) -> int:
+        return self.gate.out_features
+
+    def _kernel_width(self) -> int:
+        return self._width() * (1 if self._post is None else 2)
+
+    def _bind_some(self, device: torch.device, dtype: str) -> Kernel:
+        self._program, self._post = "rmsnorm_gated_mlp_in", None
+        try:
+            return self._bind(device, dtype)
+        except NotFoundError as first:
+            self._program, self._post = "rmsnorm_linear", _gated
+            try:
+                return self._bind(device, dtype)
+            except NotFoundError:
+                self._program, self._post = "rmsnorm_gated_mlp_in", None
+                raise first from None
+
+    def _watched(self) -> Tuple[torch.Tensor, ...]:
+        return (self.norm.weight, self.gate.weight, self.up.weight)
+
+    def _parameters_by_name(self) -> Dict[str, torch.Tensor]:
+        if self._post is None:
+            return {"g": self.norm.weight, "wg": self.gate.weight.t(), "wu": self.up.weight.t()}
+        return {"g": self.norm.weight, "w": _joined([self.gate.weight, self.up.weight]).t()}
+
+    def _attributes(self) -> Dict[str, float]:
+        return {"eps": _eps_of(self.norm, self.norm.weight.dtype)}
+
+
+def _gated(both: torch.Tensor) -> torch.Tensor:
+    gate, up = both.chunk(2, dim=-1)
+    return F.silu(gate) * up

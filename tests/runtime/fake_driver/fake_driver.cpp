@@ -59,10 +59,10 @@ CUresult cuDeviceGetName(char* name, int n, CUdevice) {
 CUresult cuDeviceGetAttribute(int* v, CUdevice_attribute a, CUdevice) {
   switch (a) {
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
-      *v = 9;
+      *v = record().compute_major;
       break;
     case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
-      *v = 0;
+      *v = record().compute_minor;
       break;
     case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
       *v = 7;
@@ -128,6 +128,7 @@ CUresult cuMemsetD8Async(CUdeviceptr p, unsigned char value, std::size_t n, CUst
   return CUDA_SUCCESS;
 }
 CUresult cuModuleLoadData(CUmodule* m, const void* image) {
+  if (record().module_result != 0) return static_cast<CUresult>(record().module_result);
   if (std::strncmp(static_cast<const char*>(image), "cubin", 5) != 0)
     return CUDA_ERROR_INVALID_IMAGE;
   *m = reinterpret_cast<CUmodule>(new std::map<std::string, FakeFunction>);

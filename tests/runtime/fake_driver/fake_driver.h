@@ -25,6 +25,8 @@ struct FakeRecord {
   int encodings = 0;                        // of tensor maps
   std::vector<std::size_t> fills;           // bytes of memsets in streams other than the default
   std::map<void*, std::uint64_t> captures;  // streams that are being captured, and in which capture
+  int compute_major = 9, compute_minor = 0;
+  int module_result = 0;  // a CUresult that loading a cubin ends with
   bool recording = true;  // false: launches are counted by nobody and allocate nothing
 };
 

@@ -1,5 +1,6 @@
 // The CUDA launch path over a stand-in driver: what is launched, with which arguments, when it
 // may be a dependent launch, and that nothing is allocated.
+#include <cuda.h>
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -424,6 +425,43 @@ TEST_F(LaunchPath, StepsOnTheWayAreFreed) {
   EXPECT_EQ(record().live - before, 1);
   launch(*e, 16);
   EXPECT_EQ(record().launches.back().parameters[1], record().launches[1].parameters[1]);
+}
+
+template <class Call>
+std::string sentence_of(const Call& call) {
+  try {
+    call();
+  } catch (const DeviceError& e) {
+    return e.what();
+  } catch (const UserError& e) {
+    return e.what();
+  }
+  return "nothing was thrown";
+}
+
+// What cannot run here is said in one sentence that names both sides.
+TEST_F(LaunchPath, OtherGpusAndOlderDriversAreNamed) {
+  record().compute_major = 7;
+  record().compute_minor = 5;
+  std::string said = sentence_of([] { open_device("cuda:0"); });
+  EXPECT_NE(said.find("compute capability 75"), std::string::npos) << said;
+  EXPECT_NE(said.find("8.0"), std::string::npos) << said;
+  record().compute_major = 8;
+  record().compute_minor = 0;
+  auto ampere = open_device("cuda:0");
+  said = sentence_of([&] { ampere->load(make_plan(), {"cubin one"}); });
+  EXPECT_NE(said.find("sm_90a"), std::string::npos) << said;
+  EXPECT_NE(said.find("sm_80"), std::string::npos) << said;
+  record().compute_major = 9;
+  // The toolchain that made the cubin is newer than the driver.
+  for (CUresult result : {CUDA_ERROR_UNSUPPORTED_PTX_VERSION, CUDA_ERROR_NO_BINARY_FOR_GPU,
+                          CUDA_ERROR_INVALID_IMAGE}) {
+    record().module_result = result;
+    said = sentence_of([&] { load(make_plan()); });
+    EXPECT_NE(said.find("newer driver than"), std::string::npos) << said;
+    EXPECT_NE(said.find("CUDA 13.0"), std::string::npos) << said;
+    EXPECT_EQ(said.find('\n'), std::string::npos);
+  }
 }
 
 }  // namespace
