@@ -27,9 +27,10 @@ configure: deps ## configures the build folder with CMake
 build: configure ## builds everything
 	@cmake --build $(BUILD) --parallel $(JOBS)
 
+# --force: a machine that has just built this is rarely quiet enough for times that may decide.
 demo: configure ## optimizes one real shape on the host: SmolLM2-135M's qkv projection, 16 tokens
 	@cmake --build $(BUILD) --parallel $(JOBS) --target cli/tenon
-	$(BUILD)/cli/tenon optimize rmsnorm_linear --m 16 --k 576 --n 960 --device host --db $(BUILD)/demo.db
+	$(BUILD)/cli/tenon optimize rmsnorm_linear --m 16 --k 576 --n 960 --device host --db $(BUILD)/demo.db --force
 
 test: build ## builds and runs every test; those that need a GPU are skipped, and counted, without one
 	@scripts/test.sh $(BUILD) $(TEST_ARGS)

@@ -29,6 +29,7 @@ struct WorkloadOptions {
   std::vector<std::string> more_dims;  // NAME=V
   std::string dtype = "bf16";
   std::vector<std::string> attributes;  // NAME=V
+  std::vector<std::string> layouts;     // INPUT=DIM,DIM…
   void add_to(CLI::App& app, bool program_required = true);
   ir::Workload make() const;  // throws UserError
 };

@@ -16,6 +16,7 @@
 
 #include "cli/cli.h"
 #include "ir/error.h"
+#include "ir/layout.h"
 
 namespace tenon::cli {
 
@@ -53,11 +54,17 @@ void WorkloadOptions::add_to(CLI::App& app, bool program_required) {
   app.add_option("--dtype", dtype, "bf16, fp16 or fp32")->capture_default_str();
   app.add_option("--attribute", attributes,
                  "Value of an attribute of the program, NAME=V, as eps=1e-5 (repeatable)");
+  app.add_option(
+         "--layout", layouts,
+         "Order in which an input's axes lie in memory, as w=n,k for weights that PyTorch's "
+         "nn.Linear keeps (repeatable)")
+      ->delimiter(';');
 }
 
 ir::Workload WorkloadOptions::make() const {
   if (program.empty()) throw UserError("program is required (tenon programs lists them)");
   ir::Program loaded = load_program(program);
+  for (const std::string& layout : layouts) loaded = ir::with_layout(loaded, layout);
   std::map<std::string, std::int64_t> extents;
   for (const auto& [name, text] : dims)
     if (text) extents[name] = parse_integer("--" + name, *text, 1, kMaxExtent);
