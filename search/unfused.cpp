@@ -49,6 +49,8 @@ struct Facts {
   bool unfused = true;
   int libraries = 0;
   int splits = 0;
+  int squares = 0;    // Σ(x − μ)² has one, Σx² − kμ², which loses digits, has two
+  int operators = 0;  // of all block graphs
 };
 
 Facts facts_of(const ir::MuGraph& graph) {
@@ -62,6 +64,10 @@ Facts facts_of(const ir::MuGraph& graph) {
     }
     if (has_product(*block) && !bare_product(graph, *block)) facts.unfused = false;
     for (const ir::GridDim& d : block->grid) facts.splits += d.split;
+    for (const ir::Node& node : block->graph.nodes()) {
+      facts.squares += node.op == ir::OpKind::kSquare;
+      ++facts.operators;
+    }
   }
   return facts;
 }
@@ -82,14 +88,14 @@ int find(const std::vector<ir::MuGraph>& graphs, Rank rank) {
 int find_unfused(const std::vector<ir::MuGraph>& graphs) {
   return find(graphs, [](const ir::MuGraph& g) {
     Facts f = facts_of(g);
-    return std::tuple(f.libraries, f.splits, g.kernels.size());
+    return std::tuple(f.libraries, f.splits, g.kernels.size(), f.squares, f.operators);
   });
 }
 
 int find_unfused_library(const std::vector<ir::MuGraph>& graphs) {
   int best = find(graphs, [](const ir::MuGraph& g) {
     Facts f = facts_of(g);
-    return std::tuple(-f.libraries, f.splits, g.kernels.size());
+    return std::tuple(-f.libraries, f.splits, g.kernels.size(), f.squares, f.operators);
   });
   if (best >= 0 && facts_of(graphs[static_cast<std::size_t>(best)]).libraries == 0) return -1;
   return best;
