@@ -32,6 +32,7 @@ class Reverify : public ::testing::Test {
     o.device = "host";
     o.database = pattern + "/tuning.db";
     o.budget_seconds = 2;
+    o.force = true;  // machines that run tests are rarely quiet
     o.schedules_per_graph = 1;
     Progress silent;
     const Report report = optimize(o, silent);
@@ -94,7 +95,10 @@ TEST_F(Reverify, ATamperedPlanIsRefutedOnTheDevice) {
 TEST_F(Reverify, ATimeoutIsWorseThanAProof) {
   ReverifyOptions options;
   options.z3_timeout_ms = 0;
-  const Reverification again = reverify(*stored_, options);
+  cache::Stored proved = *stored_;
+  for (cache::EvidenceRow& row : proved.evidence)  // a slow machine may have had no time for it
+    if (row.method == "z3") row.verdict = "proved";
+  const Reverification again = reverify(proved, options);
   ASSERT_FALSE(again.holds());
   EXPECT_EQ(again.worse[0].substr(0, 31), "z3: timeout now, proved before ");
 }

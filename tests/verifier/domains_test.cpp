@@ -1,4 +1,5 @@
 // The domains agree where they can be compared, and the methods can run at once.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "verifier/replay.h"
 #include "verifier/scaled_dims.h"
 #include "verifier/verifier.h"
+#include "verifier/z3_state.h"
 
 namespace tenon::verifier {
 namespace {
@@ -86,6 +88,68 @@ TEST(Domains, FieldIsDoubleOnIntegers) {
   for (std::size_t i = 0; i < y.size(); ++i)
     EXPECT_EQ(static_cast<std::int64_t>(z[i]),
               (static_cast<std::int64_t>(y[i]) % p + std::int64_t{p}) % p);
+}
+
+// A Z3 term as a number: inputs are numerals, and an atom is what its operator makes of its
+// argument's number. Atoms are made after those in their arguments.
+class TermValue {
+ public:
+  explicit TermValue(Z3State& state) : state_(state), from_(state.context), to_(state.context) {
+    for (std::size_t i = 0; i < state.atoms.size(); ++i) {
+      const Z3Atom& a = state.atoms[i];
+      const double x = of(a.argument);
+      const ir::DoubleDomain exact({});
+      const double y = a.kind == AtomKind::kFunction ? exact.apply(a.op, x)
+                       : a.kind == AtomKind::kSqrt   ? std::sqrt(x)
+                       : a.kind == AtomKind::kRsqrt  ? 1 / std::sqrt(x)
+                                                     : 1 / x;
+      from_.push_back(a.symbol);
+      to_.push_back(state.context.real_val(fmt::format("{:.18f}", y).c_str()));
+    }
+  }
+  double of(z3::expr e) {
+    e = e.substitute(from_, to_).simplify();
+    EXPECT_TRUE(e.is_numeral()) << e;
+    return std::stod(e.get_decimal_string(25));
+  }
+
+ private:
+  Z3State& state_;
+  z3::expr_vector from_, to_;
+};
+
+// Z3's terms, roots and functions included, are float64's numbers.
+TEST(Domains, Z3IsDouble) {
+  for (const std::string& path : testing::right_fixtures()) {
+    const ir::MuGraph graph = ir::parse_mugraph(testing::read_text(path));
+    const ir::Program program = testing::program_of(graph);
+    const ScaledDims dims = dims_of(graph);
+    RealInputs reals = random_reals(program, dims.extents, 5);
+    Z3State state{Z3Options{}};
+    Z3Domain z3(state);
+    for (auto& [name, value] : reals.attributes) {
+      value = std::round(8 * value) / 8;
+      state.attributes.emplace(name, state.context.real_val(std::to_string(value).c_str()));
+    }
+    std::vector<ir::Values<Z3Domain::Scalar>> inputs;
+    for (RealValues& v : reals.values) {
+      ir::Values<Z3Domain::Scalar> terms{v.axes, v.extents, {}};
+      for (double& x : v.data) {
+        x = x < 0 ? std::floor(4 * x) / 4 : std::ceil(4 * x) / 4;  // exact in both, not 0
+        terms.data.push_back(state.keep(state.context.real_val(std::to_string(x).c_str()), x));
+      }
+      inputs.push_back(std::move(terms));
+    }
+    ir::DoubleDomain exact(reals.attributes);
+    const auto want = ir::evaluate(graph, dims.extents, dims.partition, exact, reals.values);
+    const auto terms = ir::evaluate(graph, dims.extents, dims.partition, z3, inputs);
+    TermValue number(state);
+    for (std::size_t o = 0; o < want.size(); ++o)
+      for (std::size_t e = 0; e < want[o].data.size(); ++e)
+        ASSERT_NEAR(number.of(state.term(terms[o].data[e])), want[o].data[e],
+                    1e-9 * (1 + std::fabs(want[o].data[e])))
+            << path;
+  }
 }
 
 // Search verifies on several threads: verdicts do not depend on what runs beside them.
