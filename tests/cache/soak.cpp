@@ -168,7 +168,10 @@ bool check_screened() {
         Sample sample;
         sample.mugraph = fmt::format("mugraph {}\n", i % 50);
         sample.schedule = fmt::format("tile({})", i);
-        sample.cubin = "\x7f""ELF" + std::string(20000, static_cast<char>('a' + i % 26));
+        sample.cubin =
+            "\x7f"
+            "ELF" +
+            std::string(20000, static_cast<char>('a' + i % 26));
         sample.time_us = 5 + i % 100;
         if (i >= 10) sample.numeric = "";
         add(*database, sample);
@@ -183,14 +186,15 @@ bool check_screened() {
     processor.push_back(processor_milliseconds() - used);
   }
   std::sort(processor.begin(), processor.end());
-  return hold(processor[990] <= 1,
-              fmt::format("best among 1,300 plans of one workload: processor time median {:.3f} ms, "
-                          "99% {:.3f} ms",
-                          processor[500], processor[990]));
+  return hold(
+      processor[990] <= 1,
+      fmt::format("best among 1,300 plans of one workload: processor time median {:.3f} ms, "
+                  "99% {:.3f} ms",
+                  processor[500], processor[990]));
 }
 
-// Writers under a limit on the size of files, which SQLite meets as it meets a full disk: each fails
-// in one sentence, and what was committed stays.
+// Writers under a limit on the size of files, which SQLite meets as it meets a full disk: each
+// fails in one sentence, and what was committed stays.
 bool check_full() {
   TemporaryFolder folder;
   const std::string path = folder.file("full.db");
@@ -233,9 +237,9 @@ bool check_full() {
     sentences = sentences && WIFEXITED(status) && WEXITSTATUS(status) == 0;
   }
   auto database = Database::open(path);
-  return hold(sentences && count(*database, "measurement") == promised && database->check().empty(),
-              fmt::format("a full disk is one sentence, and none of {} measurements is lost",
-                          promised));
+  return hold(
+      sentences && count(*database, "measurement") == promised && database->check().empty(),
+      fmt::format("a full disk is one sentence, and none of {} measurements is lost", promised));
 }
 
 bool check_kills() {
@@ -365,7 +369,8 @@ int main(int argc, char** argv) {
   for (const std::string& name : names) {
     auto found = checks.find(name);
     if (found == checks.end()) {
-      fmt::print(stderr, "check is '{}'; accepted: scale, screened, full, kills, contention\n", name);
+      fmt::print(stderr, "check is '{}'; accepted: scale, screened, full, kills, contention\n",
+                 name);
       return 2;
     }
     good = found->second() && good;

@@ -1,11 +1,12 @@
 // A database file from anywhere: opened, asked, listed, checked; and as a packed one in memory.
+#include "cache/database.h"
+
 #include <unistd.h>
 
 #include <cstdint>
 #include <fstream>
 #include <string>
 
-#include "cache/database.h"
 #include "cache/report_rows.h"
 #include "ir/error.h"
 
@@ -43,7 +44,6 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     use(*cache::Database::open_packed(bytes, "fuzzed"));
   } catch (const UserError&) {
   }
-  for (const char* suffix : {"", "-wal", "-shm", "-journal"})
-    std::remove((file + suffix).c_str());
+  for (const char* suffix : {"", "-wal", "-shm", "-journal"}) std::remove((file + suffix).c_str());
   return 0;
 }

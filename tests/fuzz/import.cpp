@@ -33,8 +33,8 @@ void whole_file(const std::string& bytes) {
 
 void rows(const std::string& bytes) {
   static cache::Connection* const connection = [] {
-    auto* made = new cache::Connection(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE,
-                                       ":memory:");
+    auto* made =
+        new cache::Connection(":memory:", SQLite::OPEN_READWRITE | SQLite::OPEN_CREATE, ":memory:");
     cache::migrate(*made);
     return made;
   }();
