@@ -20,7 +20,7 @@ namespace {
 
 struct Arguments {
   WorkloadOptions workload;
-  std::string device, database, budget = "60s", seed;
+  std::string device, database, budget = "60s", seed, dump_search;
   std::string launch = "plain", strategy = "neighbours";
   int top = 12, schedules = 24;
   std::string workloads;  // a file
@@ -42,12 +42,15 @@ void print_evidence(const optimizer::BestReport& best) {
   }
 }
 
-void print_funnel(const optimizer::SearchReport& s) {
+void print_funnel(const optimizer::Report& report) {
+  const optimizer::SearchReport& s = report.search;
   fmt::print(
       "\nsearch: {} enumerated → {} pruned, {} duplicates → {} distinct → {} verified → {} "
-      "lowerable → {} compiled → {} measured\n",
+      "lowerable → {} compiled → {} measured → {}\n",
       s.enumerated, s.pruned, s.deduplicated, s.distinct, s.verified, s.lowerable, s.compiled,
-      s.measured);
+      s.measured,
+      report.best ? "best: µGraph " + report.best->mugraph_id.substr(0, kShownId)
+                  : std::string("no best"));
 }
 
 void print_funnel_details(const optimizer::Report& report) {
@@ -83,9 +86,9 @@ void print_report(const optimizer::Report& report, const Arguments& arguments) {
     if (report.candidates.size() > static_cast<std::size_t>(arguments.top))
       fmt::print("… and {} more (--top N shows N)\n",
                  report.candidates.size() - static_cast<std::size_t>(arguments.top));
-    print_funnel(report.search);
-    if (arguments.explain_search) print_funnel_details(report);
   }
+  if (!report.candidates.empty() || arguments.explain_search) print_funnel(report);
+  if (arguments.explain_search) print_funnel_details(report);
   for (const std::string& note : report.notes) fmt::print("note: {}\n", note);
   if (!report.best) {
     fmt::print("\nno candidate was found ({})\n", report.stop_reason);
@@ -132,6 +135,7 @@ int optimize_many(const Arguments& arguments, optimizer::Options each) {
 int optimize(const Arguments& arguments) {
   optimizer::Options options;
   options.database = arguments.database;
+  options.dump_search = arguments.dump_search;
   options.budget_seconds = parse_duration("--budget", arguments.budget);
   options.seed = static_cast<std::uint64_t>(
       parse_integer("--seed", arguments.seed, 0, std::numeric_limits<std::int64_t>::max()));
@@ -203,6 +207,8 @@ void add_optimize(CLI::App& app, Command& run) {
                     "Run candidates in this process instead of a worker, to debug them");
   command->add_flag("--explain-search", arguments->explain_search,
                     "Print what each pruning rule removed and what each step took");
+  command->add_option("--dump-search", arguments->dump_search,
+                      "Write every distinct µGraph in the text form to this file");
   command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->callback([arguments, &run] { run = [arguments] { return optimize(*arguments); }; });
 }

@@ -30,7 +30,8 @@ std::set<std::string> reserved_names() {
           "static",    "struct",   "switch",   "template", "this",     "throw",     "true",
           "try",       "typedef",  "typeid",   "typename", "union",    "unsigned",  "using",
           "virtual",   "void",     "volatile", "while",    "xor",      "wchar_t",   "Args",
-          "m",         "partials", "counters", "args",     "row",      "in",        "sums"};
+          "m",         "block",    "partials", "counters", "args",     "row",       "in",
+          "sums"};
 }
 
 // Whether rows or a constant follow the dynamic dim.
@@ -85,6 +86,22 @@ std::string KernelWriter::entry_function(const std::string& runner, int threads)
   return fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}, 1) {}({}) {{\n  {}::run({{{}}});\n}}\n",
       threads, entry(), parameters, runner, values);
+}
+
+std::string KernelWriter::parts_entry(int threads, const std::string& body) const {
+  std::string parameters;
+  for (const Member& m : members_)
+    parameters += fmt::format("{}{} {}", parameters.empty() ? "" : ", ", m.type, m.name);
+  return fmt::format(
+      "extern \"C\" __global__ void __launch_bounds__({}, 1) {}({}) {{\n  unsigned block = "
+      "blockIdx.x;\n{}}}\n",
+      threads, entry(), parameters, body);
+}
+
+std::vector<std::string> KernelWriter::member_names() const {
+  std::vector<std::string> names;
+  for (const Member& m : members_) names.push_back(m.name);
+  return names;
 }
 
 std::string KernelWriter::hopper_entry(int maps, bool scratch, int threads, int blocks_per_sm,

@@ -74,6 +74,11 @@ class KernelWriter {
   // The extern "C" entry that builds Args and runs `runner`.
   std::string entry_function(const std::string& runner, int threads) const;
   std::string entry() const { return "tenon_" + options_.name; }
+  // An entry that several kernels share, each with Args of its own: `body` sees the arguments by
+  // their members' names, and `block`, the block's index.
+  std::string parts_entry(int threads, const std::string& body) const;
+  // Members of Args in order.
+  std::vector<std::string> member_names() const;
   // The same for a kernel that takes `maps` tensor maps (map0, map1 …) and, where it has one, a
   // scratch buffer; `body` sees them and `args`.
   std::string hopper_entry(int maps, bool scratch, int threads, int blocks_per_sm,

@@ -1,6 +1,8 @@
 // Contraction kernels: codegen/device/portable/contraction.cuh.
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "codegen/codegen.h"
 #include "codegen/functors.h"
 #include "codegen/lower.h"
@@ -24,12 +26,28 @@ class ContractionLowering {
         kinds_(output_kinds(context_)) {}
 
   Lowered run() {
+    Lowered out = launch();
+    out.code = body(writer_.entry_function("ContractionKernel<Kernel>", params_.threads()));
+    return out;
+  }
+
+  // The kernel's namespace, `entry` its last definition.
+  std::string body(const std::string& entry) {
     write_rows_and_sums();
     write_operands();
     write_outputs();
     write_kernel();
-    return launch();
+    return fmt::format("namespace {} {{\n\n{}\n{}\n{}\n{}\n}}  // namespace {}\n", options_.name,
+                       writer_.args_struct(), structs_, kernel_, entry, options_.name);
   }
+
+  const KernelWriter& writer() const { return writer_; }
+  // Tiles of outputs, as an expression in dims; floats that one block of a split leaves.
+  std::string tiles() const {
+    std::int64_t tiles_n = (context_.extent(facts_.column) + params_.tile_n - 1) / params_.tile_n;
+    return fmt::format("ceildiv({}, {}) * {}", writer_.rows_size(), params_.tile_m, tiles_n);
+  }
+  std::int64_t partial_floats() const { return ir::contraction_partial_floats(facts_, params_); }
 
  private:
   std::vector<ir::ValueId> operands_of(const ir::SumPass& pass) const {
@@ -79,10 +97,18 @@ class ContractionLowering {
   }
 
   void write_outputs() {
-    for (std::size_t i = 0; i < kinds_.wide.size(); ++i) {
-      std::string name = i == 0 ? "Epilogue" : fmt::format("Epilogue{}", i);
-      structs_ += epilogue_struct(context_, name, facts_.flow.outputs[kinds_.wide[i]],
-                                  writer_.output(kinds_.wide[i]));
+    for (std::size_t i : kinds_.wide) {
+      const ir::Dataflow::Output& out = facts_.flow.outputs[i];
+      if (facts_.is_side_output(i)) {
+        std::string name = fmt::format("SideOutput{}", side_.size());
+        structs_ += row_struct(context_, name + "Row", {out.value});
+        structs_ += output_struct(context_, name, out, writer_.output(i), name + "Row",
+                                  output_source(context_, out, facts_.reduced), false);
+        side_.push_back(name);
+        continue;
+      }
+      std::string name = wide_.empty() ? "Epilogue" : fmt::format("Epilogue{}", wide_.size());
+      structs_ += epilogue_struct(context_, name, out, writer_.output(i));
       wide_.push_back(name);
     }
     for (std::size_t i = 0; i < kinds_.row_only.size(); ++i) {
@@ -107,7 +133,7 @@ class ContractionLowering {
     bool mma = context_.tensor_cores;
     kernel_ += index_table("OperandA", a_) + index_table("OperandB", b_) +
                index_table("Pass", passes_) + index_table("Epilogue", wide_) +
-               index_table("RowOutput", row_only_);
+               index_table("RowOutput", row_only_) + index_table("SideOutput", side_);
     kernel_ += "struct Kernel {\n  using Args = KernelArgs;\n";
     kernel_ += fmt::format("  using Element = {};\n", mma ? type_name(context_.elem()) : "float");
     kernel_ +=
@@ -129,15 +155,17 @@ class ContractionLowering {
     kernel_ += operand_choice("product_a", &ir::Product::a);
     kernel_ += operand_choice("product_b", &ir::Product::b);
     kernel_ += fmt::format(
-        "  static constexpr int kSums = {}, kPasses = {}, kOutputs = {}, kRowOutputs = {};\n",
-        facts_.sums.size(), passes_.size(), wide_.size(), row_only_.size());
+        "  static constexpr int kSums = {}, kPasses = {}, kOutputs = {}, kRowOutputs = {}, "
+        "kSideOutputs = {};\n",
+        facts_.sums.size(), passes_.size(), wide_.size(), row_only_.size(), side_.size());
     kernel_ += fmt::format("  using Row = LoopRow;\n  using LoopStats = {};\n", stats_);
     kernel_ += fmt::format("  static constexpr bool kUsesRows = {}, kDependent = {};\n",
                            layout_.uses_rows, options_.dependent);
     kernel_ += fmt::format("  static constexpr int kSharedBytes = {}, kPartialFloats = {};\n",
                            ir::contraction_shared_bytes(facts_, params_, workload_),
                            ir::contraction_partial_floats(facts_, params_));
-    for (const char* table : {"OperandA", "OperandB", "Epilogue", "RowOutput", "Pass"})
+    for (const char* table :
+         {"OperandA", "OperandB", "Epilogue", "RowOutput", "SideOutput", "Pass"})
       kernel_ += fmt::format("  template <int i> using {0} = typename {0}At<i>::Type;\n", table);
     kernel_ += "};\n";
   }
@@ -147,23 +175,16 @@ class ContractionLowering {
     out.includes = "#include \"device/portable/contraction.cuh\"\n";
     out.entry = writer_.entry();
     out.threads = params_.threads();
-    std::int64_t tiles_n = (context_.extent(facts_.column) + params_.tile_n - 1) / params_.tile_n;
-    std::string tiles =
-        fmt::format("ceildiv({}, {}) * {}", writer_.rows_size(), params_.tile_m, tiles_n);
-    out.grid_x = writer_.size(tiles);
+    out.grid_x = writer_.size(tiles());
     out.grid_y = params_.splits;
     out.shared_bytes = ir::contraction_shared_bytes(facts_, params_, workload_);
     out.takes_m = writer_.takes_m();
     out.uses_workspace = params_.splits > 1;
     if (out.uses_workspace) {
-      out.partials = writer_.size(fmt::format(
-          "{} * {}", tiles, params_.splits * ir::contraction_partial_floats(facts_, params_)));
-      out.counters = writer_.size(tiles);
+      out.partials =
+          writer_.size(fmt::format("{} * {}", tiles(), params_.splits * partial_floats()));
+      out.counters = writer_.size(tiles());
     }
-    out.code = fmt::format("namespace {} {{\n\n{}\n{}\n{}\n{}\n}}  // namespace {}\n",
-                           options_.name, writer_.args_struct(), structs_, kernel_,
-                           writer_.entry_function("ContractionKernel<Kernel>", params_.threads()),
-                           options_.name);
     return out;
   }
 
@@ -171,19 +192,79 @@ class ContractionLowering {
   const ir::Workload& workload_;
   ir::ContractionParams params_;
   ir::ContractionLayout layout_;
-  const LowerOptions& options_;
+  LowerOptions options_;
   KernelWriter writer_;
   const KernelContext& context_;
   OutputKinds kinds_;
   std::string structs_, kernel_;
   std::string stats_ = "NoStats";
-  std::vector<std::string> passes_, a_, b_, wide_, row_only_;
+  std::vector<std::string> passes_, a_, b_, wide_, row_only_, side_;
 };
+
+// Several contractions in one grid: the tiles of the first come first, then those of the second.
+Lowered lower_parts(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
+                    const ir::Workload& workload, const LowerOptions& options) {
+  const ir::ContractionParams params = ir::contraction_params(schedule);
+  const bool split = params.splits > 1;
+  const KernelWriter whole(facts, workload, options, ir::uses_tensor_cores(params, workload.dtype),
+                           split);
+  Lowered out;
+  out.includes = "#include \"device/portable/contraction.cuh\"\n";
+  out.entry = whole.entry();
+  out.threads = params.threads();
+  out.grid_y = params.splits;
+  out.takes_m = whole.takes_m();
+  out.uses_workspace = split;
+
+  const std::string rows = whole.takes_m() && facts.row == ir::dynamic_dim(workload)
+                               ? "m"
+                               : std::to_string(whole.context().extent(facts.row));
+  std::string tiles, partials, launch;
+  for (std::size_t i = 0; i < facts.parts.size(); ++i) {
+    LowerOptions own = options;
+    own.name = fmt::format("{}_part{}", options.name, i);
+    ContractionLowering part(facts.parts[i], schedule, workload, own);
+    out.code += part.body("") + "\n";
+    std::int64_t tiles_n =
+        (whole.context().extent(facts.parts[i].column) + params.tile_n - 1) / params.tile_n;
+    launch += fmt::format("  const unsigned tiles_of_{} = ({} + {}) / {} * {}u;\n", i, rows,
+                          params.tile_m - 1, params.tile_m, tiles_n);
+    std::string values;
+    for (const std::string& member : part.writer().member_names())
+      values += (values.empty() ? "" : ", ") + member;
+    launch += fmt::format(
+        "  if (block < tiles_of_{0}) {{\n    ContractionKernel<{1}::Kernel>::run({{{2}}}, block, "
+        "tiles_of_{0});\n    return;\n  }}\n",
+        i, own.name, values);
+    if (i + 1 < facts.parts.size()) {
+      launch += fmt::format("  block -= tiles_of_{};\n", i);
+      if (split)
+        launch += fmt::format(
+            "  partials += static_cast<long long>(tiles_of_{0}) * {1};\n  counters += "
+            "tiles_of_{0};\n",
+            i, params.splits * part.partial_floats());
+    }
+    tiles += (i == 0 ? "" : " + ") + part.tiles();
+    partials += fmt::format("{}{} * {}", i == 0 ? "" : " + ", part.tiles(),
+                            params.splits * part.partial_floats());
+    out.shared_bytes =
+        std::max(out.shared_bytes, ir::contraction_shared_bytes(facts.parts[i], params, workload));
+  }
+  out.grid_x = whole.size(tiles);
+  if (split) {
+    out.partials = whole.size(partials);
+    out.counters = whole.size(tiles);
+  }
+  out.code += fmt::format("namespace {} {{\n\n{}\n}}  // namespace {}\n", options.name,
+                          whole.parts_entry(params.threads(), launch), options.name);
+  return out;
+}
 
 }  // namespace
 
 Lowered lower_contraction(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
                           const ir::Workload& workload, const LowerOptions& options) {
+  if (!facts.parts.empty()) return lower_parts(facts, schedule, workload, options);
   return ContractionLowering(facts, schedule, workload, options).run();
 }
 

@@ -158,6 +158,11 @@ Reason illegal_registers(const KernelFacts& facts, const ContractionParams& p, b
 
 Reason illegal_contraction(const KernelFacts& facts, const KernelSchedule& schedule,
                            const Workload& workload, const Target& target) {
+  if (!facts.parts.empty()) {
+    for (const KernelFacts& part : facts.parts)
+      if (Reason r = illegal_contraction(part, schedule, workload, target)) return r;
+    return std::nullopt;
+  }
   if (facts.kernel_class != KernelClass::kContraction) return "the kernel has no product";
   if (facts.products.size() > 3) return "more than three products in one kernel";
   if (Reason r = check_static(workload, facts.column, "the column dim")) return r;
@@ -255,6 +260,7 @@ std::vector<KernelSchedule> candidates_contraction(const KernelFacts& facts,
   bool tensor_cores = uses_tensor_cores({}, workload.dtype);
   std::int64_t m = extent_of(workload, facts.row);
   std::int64_t n = extent_of(workload, facts.column);
+  for (const KernelFacts& part : facts.parts) n = std::max(n, extent_of(workload, part.column));
   std::int64_t k = extent_of(workload, facts.reduced);
   std::vector<std::int64_t> tiles_k = tensor_cores ? std::vector<std::int64_t>{32, 64, 128, 256}
                                                    : std::vector<std::int64_t>{16, 32};

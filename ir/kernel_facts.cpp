@@ -8,6 +8,7 @@
 #include <set>
 
 #include "ir/error.h"
+#include "ir/online_accumulator.h"
 
 namespace tenon::ir {
 
@@ -110,12 +111,45 @@ class Flattener {
       out.op = OpKind::kSum;
     else if (acc.kind == "matmul")
       out.op = OpKind::kMatmul;
+    else if (is_deviation_accumulator(acc, block_.graph) ||
+             is_centered_matmul_accumulator(acc, block_.graph))
+      return add_online(builder, acc, node.result);
     else
       throw NotLowerable("an accumulator that is neither a sum nor a product");
     for (ValueId operand : acc.operands) check_whole(operand, acc.dim, true);
     out.a = at(acc.operands[0]);
     if (out.op == OpKind::kMatmul) out.b = at(acc.operands[1]);
     return builder.add(out);
+  }
+
+  static ValueId node(Builder& builder, OpKind op, ValueId a, ValueId b = kNoValue, DimId dim = 0) {
+    Node n;
+    n.op = op;
+    n.a = a;
+    n.b = b;
+    n.dim = dim;
+    return builder.add(n);
+  }
+
+  // What is gathered about a running mean is, in the end, gathered about the mean.
+  ValueId add_online(Builder& builder, const Accumulator& acc, int result) {
+    for (ValueId operand : acc.operands) check_whole(operand, acc.dim, true);
+    ValueId x = at(acc.operands[0]);
+    Node inverse;
+    inverse.op = OpKind::kConst;
+    inverse.constant = Constant{{1, 1}, {{acc.dim, -1}}, {}};
+    ValueId mean = node(builder, OpKind::kMul, node(builder, OpKind::kSum, x, kNoValue, acc.dim),
+                        builder.add(inverse));
+    if (acc.operands.size() == 1 && result == 0) return mean;
+    ValueId deviation = node(builder, OpKind::kSub, x, mean);
+    if (acc.operands.size() == 1)
+      return node(builder, OpKind::kSum, node(builder, OpKind::kSquare, deviation), kNoValue,
+                  acc.dim);
+    Node rounded;
+    rounded.op = OpKind::kCast;
+    rounded.dtype = DType::kElem;
+    rounded.a = deviation;
+    return node(builder, OpKind::kMatmul, builder.add(rounded), at(acc.operands[1]), acc.dim);
   }
 
   const MuGraph& graph_;
@@ -348,21 +382,15 @@ class Analyzer {
     }
     for (ValueId other : sums_)
       if (other != sum && depends_on(graph().node(other).a, is_it)) return true;
+    for (std::size_t i = 0; i < facts_.flow.outputs.size(); ++i)
+      if (facts_.is_side_output(i) && depends_on(facts_.flow.outputs[i].value, is_it)) return true;
     return false;
-  }
-
-  // Inputs with both axes that a chain reads.
-  std::vector<int> wide_inputs(ValueId v) const {
-    std::vector<int> out;
-    for (int i : facts_.inputs_of(v))
-      if (facts_.flow.inputs[static_cast<std::size_t>(i)].axes.size() == 2) out.push_back(i);
-    return out;
   }
 
   bool fits_product(ValueId sum, const Operand& operand) const {
     const Node& node = graph().node(sum);
     return node.dim == facts_.reduced && operand.source >= 0 && !needed_early(sum) &&
-           wide_inputs(node.a) == std::vector<int>{operand.source};
+           source_of(node.a, node.dim) == operand.source;
   }
 
   // Sums are gathered from the tiles of one operand: the one that most of them read.
@@ -419,9 +447,10 @@ class Analyzer {
   }
 
   void check_outputs() const {
-    for (const Dataflow::Output& out : facts_.flow.outputs) {
+    for (std::size_t i = 0; i < facts_.flow.outputs.size(); ++i) {
+      const Dataflow::Output& out = facts_.flow.outputs[i];
       const Axes& axes = out.tensor.axes;
-      if (axes.empty()) continue;
+      if (axes.empty() || facts_.is_side_output(i)) continue;
       if (find_dim(axes, static_cast<DimId>(facts_.row)) < 0)
         throw NotLowerable("output " + out.tensor.name + " does not have the kernel's row dim");
       if (facts_.kernel_class == KernelClass::kContraction && axes.size() == 2 &&
@@ -444,7 +473,99 @@ Dataflow flatten(const MuGraph& graph, const BlockGraph& block) {
   return Flattener(graph, block).run();
 }
 
-KernelFacts analyze(Dataflow flow) { return Analyzer(std::move(flow)).run(); }
+namespace {
+
+// The part of a dataflow that some of its outputs need.
+Dataflow part_of(const Dataflow& flow, const std::vector<Dataflow::Output>& outputs) {
+  std::vector<bool> live(static_cast<std::size_t>(flow.graph.value_count()), false);
+  for (const Dataflow::Output& out : outputs) live[static_cast<std::size_t>(out.value)] = true;
+  for (ValueId v = flow.graph.value_count() - 1; v >= 0; --v) {
+    if (!live[static_cast<std::size_t>(v)] || flow.graph.is_input(v)) continue;
+    for (ValueId operand : {flow.graph.node(v).a, flow.graph.node(v).b})
+      if (operand != kNoValue) live[static_cast<std::size_t>(operand)] = true;
+  }
+  Dataflow part;
+  part.split = flow.split;
+  std::vector<ValueId> map;
+  for (ValueId v = 0; v < flow.graph.value_count(); ++v) {
+    map.push_back(kNoValue);
+    if (!live[static_cast<std::size_t>(v)]) continue;
+    if (flow.graph.is_input(v)) {
+      const GraphInput& in = flow.graph.inputs()[static_cast<std::size_t>(v)];
+      map.back() = part.graph.input(in.name, in.axes);
+      part.inputs.push_back(flow.inputs[static_cast<std::size_t>(v)]);
+      continue;
+    }
+    Node node = flow.graph.node(v);
+    if (node.a != kNoValue) node.a = map[static_cast<std::size_t>(node.a)];
+    if (node.b != kNoValue) node.b = map[static_cast<std::size_t>(node.b)];
+    map.back() = part.graph.append(node);
+  }
+  for (const Dataflow::Output& out : outputs)
+    part.outputs.push_back({out.tensor, map[static_cast<std::size_t>(out.value)]});
+  return part;
+}
+
+// A dataflow whose products share one axis, the row, and differ in the other, by columns; one
+// whose products do not is all of one part.
+std::vector<Dataflow> by_columns(const Dataflow& flow) {
+  std::set<DimId> shared;
+  std::vector<DimId> columns;
+  bool first = true;
+  for (ValueId v = static_cast<ValueId>(flow.inputs.size()); v < flow.graph.value_count(); ++v) {
+    if (flow.graph.node(v).op != OpKind::kMatmul) continue;
+    std::set<DimId> dims;
+    for (const Axis& axis : flow.graph.axes(v)) dims.insert(axis.dim);
+    if (dims.size() != 2) return {flow};
+    if (first) shared = dims;
+    first = false;
+    std::erase_if(shared, [&](DimId d) { return !dims.count(d); });
+    for (DimId d : dims)
+      if (std::find(columns.begin(), columns.end(), d) == columns.end()) columns.push_back(d);
+  }
+  if (shared.size() != 1) return {flow};
+  std::erase(columns, *shared.begin());
+  // What has none of the columns goes with the first of them.
+  std::vector<std::vector<Dataflow::Output>> outputs(columns.size());
+  for (const Dataflow::Output& out : flow.outputs) {
+    std::size_t part = 0;
+    for (std::size_t c = 0; c < columns.size(); ++c)
+      if (find_dim(out.tensor.axes, columns[c]) >= 0) part = c;
+    outputs[part].push_back(out);
+  }
+  std::vector<Dataflow> parts;
+  for (const std::vector<Dataflow::Output>& some : outputs) {
+    if (some.empty()) return {flow};
+    parts.push_back(part_of(flow, some));
+  }
+  return parts;
+}
+
+}  // namespace
+
+KernelFacts analyze(Dataflow flow) {
+  std::vector<Dataflow> flows = by_columns(flow);
+  if (flows.size() < 2) return Analyzer(std::move(flow)).run();
+  std::vector<KernelFacts> parts;
+  for (Dataflow& part : flows) parts.push_back(Analyzer(std::move(part)).run());
+  KernelFacts facts = parts[0];
+  for (std::size_t i = 1; i < parts.size(); ++i) {
+    if (parts[i].row != facts.row || parts[i].reduced != facts.reduced ||
+        parts[i].kernel_class != KernelClass::kContraction)
+      throw NotLowerable("products over different dims in one kernel");
+    facts.products.insert(facts.products.end(), parts[i].products.begin(), parts[i].products.end());
+  }
+  facts.flow = std::move(flow);
+  facts.parts = std::move(parts);
+  return facts;
+}
+
+bool KernelFacts::is_side_output(std::size_t i) const {
+  const Axes& axes = flow.outputs[i].tensor.axes;
+  return kernel_class == KernelClass::kContraction && axes.size() == 2 && row >= 0 &&
+         reduced >= 0 && find_dim(axes, static_cast<DimId>(row)) >= 0 &&
+         find_dim(axes, static_cast<DimId>(reduced)) >= 0;
+}
 
 int KernelFacts::sum_of(ValueId v) const {
   for (std::size_t i = 0; i < sums.size(); ++i)

@@ -87,7 +87,14 @@ struct KernelFacts {
   std::vector<SumPass> passes;                  // ordered by phase; with_product ones last
   std::vector<Operand> a_operands, b_operands;  // with_product sums stream a_operands[0]'s source
   std::vector<Product> products;
+  // A contraction whose products lie along different columns: one contraction for each column dim,
+  // over the inputs and outputs that are its own; blocks of one grid are assigned to all of them.
+  // Then `flow` is all of it, `products` counts all, and the rest is the first part's.
+  std::vector<KernelFacts> parts;
 
+  // Is output `i` of a contraction elementwise along {row, reduced} (a residual sum kept beside the
+  // product)? It is written once, by the blocks of the first columns.
+  bool is_side_output(std::size_t i) const;
   // Index in `sums` of a value, or -1; index in `products` of a value, or -1.
   int sum_of(ValueId v) const;
   int product_of(ValueId v) const;

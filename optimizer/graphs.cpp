@@ -29,6 +29,16 @@ void dump_graphs(const std::vector<GraphState>& graphs) {
   }
 }
 
+// --dump-search: all of them in one file, each below a comment with its identity and its form.
+void dump_search(const std::string& path, const std::vector<GraphState>& graphs) {
+  if (path.empty()) return;
+  std::ofstream out(path);
+  for (const GraphState& state : graphs)
+    out << "# " << state.id << "  " << state.label << "\n" << state.text << "\n";
+  out.flush();
+  if (!out) throw UserError("--dump-search", path, "a file that can be written");
+}
+
 }  // namespace
 
 void enumerate_graphs(Session& session) {
@@ -63,6 +73,7 @@ void enumerate_graphs(Session& session) {
     session.graphs.push_back(std::move(state));
   }
   dump_graphs(session.graphs);
+  dump_search(session.options.dump_search, session.graphs);
   session.progress.end(fmt::format("{} distinct µGraphs from {} partial ones",
                                    session.graphs.size(), report.enumerated),
                        seconds_since(begin));

@@ -20,7 +20,8 @@ namespace tenon::optimizer {
 struct Options {
   ir::Workload workload;
   std::string device = "auto";
-  std::string database;  // path; empty: cache::default_path()
+  std::string database;     // path; empty: cache::default_path()
+  std::string dump_search;  // a file for every distinct µGraph in the text form; empty: none
   double budget_seconds = 60;
   std::uint64_t seed = 0;
   bool retune = false;            // measure again even when the database has an answer

@@ -12,6 +12,11 @@ namespace {
 constexpr Tile kTiles[] = {Tile::kWhole, Tile::kStep, Tile::kDone};
 }  // namespace
 
+bool is_hoisted(const Space& space, const Way& way) {
+  return (way.operation.op == ir::OpKind::kSum || way.operation.op == ir::OpKind::kMatmul) &&
+         space.at(way.result).parameter_only;
+}
+
 std::vector<Frame> frames(const Space& space, const RuleSet& rules) {
   std::set<DimSet> grids;
   std::set<DimSet> shapes;
@@ -105,6 +110,7 @@ void BlockReach::find_edges() {
     for (std::size_t w = 0; w < space_.ways().size(); ++w) {
       const Way& way = space_.ways()[w];
       const Operation& o = way.operation;
+      if (rules_.on(RuleId::kHoist) && is_hoisted(space_, way)) continue;
       for (Tile ta : kTiles)
         for (Tile tb : kTiles) {
           if (o.b == kNoClass && tb != Tile::kWhole) continue;

@@ -22,6 +22,9 @@ inline Load slot_value(std::size_t s) {
   return {static_cast<ClassId>(s / kTileCount), static_cast<Tile>(s % kTileCount)};
 }
 
+// Does the operator reduce what parameters alone make? Rule "hoist" leaves it to prepare.
+bool is_hoisted(const Space& space, const Way& way);
+
 class BlockReach {
  public:
   // An operator between class × tile slots that leads on to something storable.

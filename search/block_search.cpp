@@ -138,6 +138,10 @@ struct BlockSearch::Walk {
             }
             c.op.operation = pair.ways[i].operation;
             c.op.cls = pair.ways[i].result;
+            if (s.rules_.on(RuleId::kHoist) && is_hoisted(s.space_, pair.ways[i])) {
+              out.pruned.add(RuleId::kHoist);
+              continue;
+            }
             c.op.a = swapped ? lo : hi;
             c.op.b = lo < 0 ? -1 : (swapped ? hi : lo);
             if (!admit(c.op)) continue;

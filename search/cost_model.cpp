@@ -170,6 +170,18 @@ StepWork step_work(const ir::KernelFacts& facts, const ir::ContractionParams& p,
 
 KernelCost contraction_cost(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
                             const ir::Workload& w, const ir::Target& t) {
+  if (!facts.parts.empty()) {
+    // Contractions side by side in one grid: they start together and share the device.
+    KernelCost all = contraction_cost(facts.parts[0], schedule, w, t);
+    for (std::size_t i = 1; i < facts.parts.size(); ++i) {
+      KernelCost part = contraction_cost(facts.parts[i], schedule, w, t);
+      all.memory_us += part.memory_us;
+      all.cache_us += part.cache_us;
+      all.compute_us += part.compute_us;
+      all.serial_us = std::max(all.serial_us, part.serial_us);
+    }
+    return all;
+  }
   ir::ContractionParams p = ir::contraction_params(schedule);
   bool tensor_cores = ir::uses_tensor_cores(p, w.dtype);
   double size = tensor_cores ? 2 : 4;

@@ -19,6 +19,7 @@ void GoalSearch::list_makers() {
   makers_.resize(reach_.slots());
   for (std::size_t e = 0; e < reach_.edges().size(); ++e)
     makers_[reach_.edges()[e].result].push_back(e);
+  if (rules_.on(RuleId::kThread)) spell_parameters_once();
   loadable_.assign(reach_.slots(), false);
   for (const Load& load : reach_.loads()) loadable_[slot(load)] = true;
   // No class is part of its own operands (Space), so ranks exist.
@@ -35,6 +36,24 @@ void GoalSearch::list_makers() {
           changed = true;
         }
       }
+  }
+}
+
+// How pointwise values of parameters are spelled is one thread graph's business: the program's own
+// spelling if it has one, else the first.
+void GoalSearch::spell_parameters_once() {
+  for (std::size_t s = 0; s < makers_.size(); ++s) {
+    std::vector<std::size_t>& makers = makers_[s];
+    if (makers.size() < 2 || !space_.at(slot_value(s).cls).parameter_only) continue;
+    auto pointwise = [&](std::size_t e) {
+      const Operation& o = reach_.edges()[e].op.operation;
+      return ir::info(o.op).op_class == ir::OpClass::kPointwise;
+    };
+    if (!std::all_of(makers.begin(), makers.end(), pointwise)) continue;
+    auto own = std::find_if(makers.begin(), makers.end(), [&](std::size_t e) {
+      return space_.in_program(reach_.edges()[e].op.operation);
+    });
+    makers = {own == makers.end() ? makers.front() : *own};
   }
 }
 

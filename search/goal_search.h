@@ -27,6 +27,7 @@ class GoalSearch {
   class Walk;
   void list_stores();
   void list_makers();
+  void spell_parameters_once();
 
   Space& space_;
   Frame frame_;

@@ -160,6 +160,17 @@ Results associate(Rewriter& r, const Operation& o) {
   return out;
 }
 
+// (a - b) + c = a + (c - b) where b and c are of parameters: what they add comes together.
+Results gather(Rewriter& r, const Operation& o) {
+  Results out;
+  if (o.op != OpKind::kAdd) return out;
+  for (auto [p, c] : {std::pair(o.a, o.b), std::pair(o.b, o.a)})
+    for (const Operation& d : r.ways(p, OpKind::kSub))
+      if (r.at(c).parameter_only && r.at(d.b).parameter_only)
+        out.push_back(r.binary(OpKind::kAdd, d.a, r.binary(OpKind::kSub, c, d.b)));
+  return out;
+}
+
 // (a/b)·c = (a·c)/b = a·(c/b), (a·c)/b = (a/b)·c, a/√b = a·rsqrt(b).
 Results quotients(Rewriter& r, const Operation& o) {
   Results out;
@@ -229,6 +240,7 @@ const std::vector<LawRow>& rows() {
         "summed dim or of parameters only"},
        distribute},
       {{"associate", "(a·b)·c = a·(b·c), (a+b)+c = a+(b+c), up to commutation"}, associate},
+      {{"gather", "(a - b) + c = a + (c - b); b and c of parameters"}, gather},
       {{"quotients", "(a/b)·c = (a·c)/b, (a·c)/b = (a/b)·c, a/√b = a·rsqrt(b)"}, quotients},
       {{"squares", "(a·b)² = a²·b²"}, squares},
       {{"deviations", "Σ (a - ā)² = Σ a² - ā·Σ a; ā the mean of a along the summed dim"},

@@ -65,6 +65,10 @@ const std::vector<Rule>& rules() {
        "graph up to equal results; the one with the least work is kept, on a tie the program's own "
        "spelling.",
        false},
+      {"hoist",
+       "Dominance. A kernel that reduces what parameters alone make does at every run what prepare "
+       "does once: the kernel that loads the prepared result reads less and computes less.",
+       false},
       {"grid",
        "Dominance. If every stored value has a dim that the kernel neither reduces nor shares out, "
        "the kernel that does share it out contains this one as the case of one block along it.",

@@ -21,6 +21,7 @@ enum class RuleId : std::size_t {
   kGoal,
   // Dominance: each drops µGraphs for which one that is no dearer is kept.
   kThread,
+  kHoist,
   kGrid,
   kLoop,
   kCut,

@@ -17,7 +17,7 @@ struct Options {
                              // unfused form needs
   int max_block_ops = 18;    // operators and accumulators of one block graph
   int max_kernel_reads = 3;  // tensors of other kernels that one kernel loads
-  int max_prepare_ops = 6;
+  int max_prepare_ops = 12;
   int max_expressions = 400;  // classes of equal subexpressions that rewriting may make
   int threads = 0;            // 0: all
   std::uint64_t seed = 0;     // of the fingerprints' inputs

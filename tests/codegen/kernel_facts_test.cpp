@@ -84,10 +84,91 @@ TEST(KernelFacts, ProductsShareAnOperand) {
   EXPECT_NE(f.products[0].b, f.products[1].b);
 }
 
-TEST(KernelFacts, ASumOfTwoTensorsIsNotGatheredFromOneOperand) {
+// It goes with the product where the operand streams the same source; the other tensor is read
+// beside it.
+TEST(KernelFacts, ASumOfTwoTensorsIsGatheredFromTheOperandOfItsSource) {
   KernelFacts f = facts_of("transposed", 0);
   ASSERT_EQ(f.passes.size(), 1u);
-  EXPECT_FALSE(f.passes[0].with_product);
+  EXPECT_TRUE(f.passes[0].with_product);
+  EXPECT_EQ(f.passes[0].source, f.a_operands[0].source);
+}
+
+// Products of different columns: each is a part with its own columns, inputs and outputs.
+TEST(KernelFacts, ProductsOfDifferentColumnsAreParts) {
+  MuGraph graph = parse_mugraph(R"(mugraph two_columns
+dims m, k, n, p
+input x: T[m, k] activation
+input w: T[k, n] parameter
+input v: T[k, p] parameter
+output y: T[m, n]
+output z: T[m, p]
+kernel main {
+  grid m, n, p
+  loop k
+  load x [m: grid, k: loop]
+  load w [k: loop, n: grid]
+  load v [k: loop, p: grid]
+  %0 = square(x)
+  %1 = accumulate sum(%0, k)
+  %2 = accumulate matmul(x, w, k)
+  %3 = accumulate matmul(x, v, k)
+  %4 = mul(%2, %1)
+  %5 = mul(%3, %1)
+  %6 = cast(%4, T)
+  %7 = cast(%5, T)
+  store y = %6
+  store z = %7
+}
+)");
+  validate(graph);
+  KernelFacts f = analyze(graph, *graph.kernels[0].block());
+  ASSERT_EQ(f.parts.size(), 2u);
+  EXPECT_EQ(f.products.size(), 2u);
+  EXPECT_EQ(f.flow.outputs.size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    const KernelFacts& part = f.parts[i];
+    EXPECT_EQ(part.row, 0);
+    EXPECT_EQ(part.reduced, 1);
+    EXPECT_EQ(part.column, static_cast<int>(2 + i));
+    ASSERT_EQ(part.flow.outputs.size(), 1u);
+    EXPECT_EQ(part.flow.outputs[0].tensor.name, i == 0 ? "y" : "z");
+    ASSERT_EQ(part.flow.inputs.size(), 2u);
+    EXPECT_EQ(part.flow.inputs[1].name, i == 0 ? "w" : "v");
+    EXPECT_EQ(part.sums.size(), 1u);
+    EXPECT_TRUE(part.passes[0].with_product);
+  }
+}
+
+// An elementwise output along the reduced dim is written beside the product; what it needs of the
+// row must be known before the loop.
+TEST(KernelFacts, AnOutputAlongTheReducedDimIsASideOutput) {
+  MuGraph graph = parse_mugraph(R"(mugraph add_linear
+dims m, k, n
+input x: T[m, k] activation
+input e: T[m, k] activation
+input w: T[k, n] parameter
+output s: T[m, k]
+output y: T[m, n]
+kernel main {
+  grid m, n
+  loop k
+  load x [m: grid, k: loop]
+  load e [m: grid, k: loop]
+  load w [k: loop, n: grid]
+  %0 = add(x, e)
+  %1 = cast(%0, T)
+  %2 = accumulate matmul(%1, w, k)
+  %3 = cast(%2, T)
+  store s = %1
+  store y = %3
+}
+)");
+  validate(graph);
+  KernelFacts f = analyze(graph, *graph.kernels[0].block());
+  EXPECT_EQ(f.row, 0);
+  EXPECT_EQ(f.column, 2);
+  EXPECT_TRUE(f.is_side_output(0));
+  EXPECT_FALSE(f.is_side_output(1));
 }
 
 TEST(KernelFacts, ARowsKernelMayWriteAnotherInnerDim) {

@@ -15,6 +15,8 @@
 //     static constexpr int kOutputs, kRowOutputs;
 //     template <int o> using Epilogue = …;    // row(args, m, sums); apply(args, row, acc…, m, n)
 //     template <int o> using RowOutput = …;
+//     static constexpr int kSideOutputs;      // elementwise along {row, k}, written once
+//     template <int o> using SideOutput = …;  // as the rows family's Output
 //     static constexpr int kSharedBytes; static constexpr bool kDependent;
 //   };
 #pragma once
@@ -117,17 +119,20 @@ struct ContractionKernel {
 
   struct Place {  // of this block's tile, and the steps of k that it takes
     int m0, n0, tile_n, begin, end;
+    unsigned block, blocks;  // of this kernel's tiles
   };
 
   // Tiles are walked in groups of kGroupM rows of tiles, so that blocks that run together
   // share columns of B in L2.
-  static __device__ __forceinline__ Place place(long long rows) {
+  static __device__ __forceinline__ Place place(long long rows, unsigned block, unsigned blocks) {
     const unsigned tiles_m = static_cast<unsigned>((rows + K::kTileM - 1) / K::kTileM);
     constexpr unsigned kPerGroup = K::kGroupM * kTilesN;
-    const unsigned first = blockIdx.x / kPerGroup * K::kGroupM;
+    const unsigned first = block / kPerGroup * K::kGroupM;
     const unsigned size = min(tiles_m - first, static_cast<unsigned>(K::kGroupM));
-    const unsigned in_group = blockIdx.x % kPerGroup;
+    const unsigned in_group = block % kPerGroup;
     Place at;
+    at.block = block;
+    at.blocks = blocks;
     at.m0 = static_cast<int>((first + in_group % size) * K::kTileM);
     at.tile_n = static_cast<int>(in_group / size);
     at.n0 = at.tile_n * K::kTileN;
@@ -245,9 +250,10 @@ struct ContractionKernel {
 
   // Leaves this block's state in the workspace and, in the last block of the tile, takes all
   // of them back in order. False in the other blocks.
-  static __device__ __forceinline__ bool merge_parts(Tile& tile, float* sums, const Args& args) {
-    const long long parts = static_cast<long long>(gridDim.x);
-    float* mine = args.partials + (blockIdx.y * parts + blockIdx.x) * kPartial;
+  static __device__ __forceinline__ bool merge_parts(Tile& tile, float* sums, const Args& args,
+                                                     const Place& at) {
+    const long long parts = static_cast<long long>(at.blocks);
+    float* mine = args.partials + (blockIdx.y * parts + at.block) * kPartial;
 #pragma unroll
     for (int p = 0; p < K::kProducts; ++p)
 #pragma unroll
@@ -261,7 +267,7 @@ struct ContractionKernel {
         mine[kAccumulators + i] =
             sums[i / Stats::kCount * K::kSums + Stats::kFirst + i % Stats::kCount];
     }
-    if (!last_to_arrive(args.counters + blockIdx.x, K::kSplits)) return false;
+    if (!last_to_arrive(args.counters + at.block, K::kSplits)) return false;
 
 #pragma unroll
     for (int p = 0; p < K::kProducts; ++p)
@@ -270,7 +276,7 @@ struct ContractionKernel {
 #pragma unroll
         for (int j = 0; j < 4; ++j) tile.d[p][q][j] = 0.f;
     for (int part = 0; part < K::kSplits; ++part) {
-      const float* other = args.partials + (part * parts + blockIdx.x) * kPartial;
+      const float* other = args.partials + (part * parts + at.block) * kPartial;
 #pragma unroll
       for (int p = 0; p < K::kProducts; ++p)
 #pragma unroll
@@ -331,7 +337,36 @@ struct ContractionKernel {
     }
   }
 
-  static __device__ __forceinline__ void run(const Args& args) {
+  // This block's rows and steps of an elementwise output along {row, k}.
+  template <class Output>
+  static __device__ __forceinline__ void write_side(const float* sums, const Args& args,
+                                                    const Place& at, int m_end) {
+    constexpr int V = 16 / static_cast<int>(sizeof(typename Output::Source));
+    const int k_end = min(K::kExtentK, at.end * K::kTileK);
+    const int k_begin = at.begin * K::kTileK;
+    const int runs = (k_end - k_begin + V - 1) / V;
+    for (int i = threadIdx.x; i < K::kTileM * runs; i += kThreads) {
+      const int r = i / runs;
+      const int m = at.m0 + r;
+      const int k = k_begin + i % runs * V;
+      if (m >= m_end) continue;
+      const int valid = K::kExtentK - k;
+      const auto row = Output::Row::make(args, m, sums + r * K::kSums);
+      const auto x = load_source<Output, V>(args, m, k, valid);
+      const auto others = Output::template load<V>(args, m, k, valid);
+      float y[V];
+#pragma unroll
+      for (int j = 0; j < V; ++j) y[j] = Output::apply(row, others, x.at(j), j);
+      auto* target =
+          Output::target(args) + m * Output::kTargetRowStride + k * Output::kTargetColumnStride;
+      store_run<typename Output::Target, V>(target, y, valid, Output::kTargetColumnStride);
+    }
+  }
+
+  static __device__ __forceinline__ void run(const Args& args) { run(args, blockIdx.x, gridDim.x); }
+
+  // As block `block` of `blocks`: several kernels may share a grid.
+  static __device__ __forceinline__ void run(const Args& args, unsigned block, unsigned blocks) {
     extern __shared__ __align__(16) unsigned char shared[];
     T* stages = reinterpret_cast<T*>(shared);
     Row* rows = reinterpret_cast<Row*>(shared + kRowsAt);
@@ -339,7 +374,7 @@ struct ContractionKernel {
     await_predecessor<K::kDependent>();
     const long long extent_m = K::rows(args);
     const int m_end = static_cast<int>(extent_m);
-    const Place at = place(extent_m);
+    const Place at = place(extent_m, block, blocks);
 
     prepare_rows(rows, sums, args, at, m_end);
     Tile tile;
@@ -352,8 +387,14 @@ struct ContractionKernel {
       NoSums none;
       loop(tile, none, stages, args, rows, at, m_end);
     }
+    if constexpr (K::kSideOutputs > 0) {
+      if (at.tile_n == 0)
+        static_for<K::kSideOutputs>([&](auto o) {
+          write_side<typename K::template SideOutput<decltype(o)::value>>(sums, args, at, m_end);
+        });
+    }
     if constexpr (K::kSplits > 1) {
-      if (!merge_parts(tile, sums, args)) return;
+      if (!merge_parts(tile, sums, args, at)) return;
     }
     static_for<K::kOutputs>([&](auto o) {
       write<typename K::template Epilogue<decltype(o)::value>>(tile, sums, args, at, m_end);
