@@ -22,6 +22,12 @@ struct KernelContext {
   std::int64_t extent(int dim) const {
     return dim < 0 ? 1 : workload->extents[static_cast<std::size_t>(dim)];
   }
+  // The coordinate `name` along `dim` as input `i` has it: one that repeats along merged rows takes
+  // it modulo its extent.
+  std::string coordinate(int i, int dim, const std::string& name) const {
+    if (dim < 0 || !facts->is_periodic(i) || dim != facts->flow.merge->first) return name;
+    return "(" + name + " % " + std::to_string(extent(facts->flow.merge->second)) + ")";
+  }
   ir::DType elem() const { return workload->dtype; }
   const ir::Tensor& input(int i) const { return facts->flow.inputs[static_cast<std::size_t>(i)]; }
   std::int64_t stride(int i, int dim) const {

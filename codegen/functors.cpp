@@ -78,7 +78,9 @@ std::string chain_members(const KernelContext& context, const Walk& walk,
     std::string element = type_name(context.type(context.input(i)));
     std::int64_t stride_r = walk.r_dim >= 0 ? context.stride(i, walk.r_dim) : 0;
     std::int64_t stride_c = walk.c_dim >= 0 ? context.stride(i, walk.c_dim) : 0;
-    std::string at = "args." + name + offset(walk.r, stride_r, walk.c, stride_c);
+    std::string at = "args." + name +
+                     offset(context.coordinate(i, walk.r_dim, walk.r), stride_r,
+                            context.coordinate(i, walk.c_dim, walk.c), stride_c);
     if (stride_c == 0) {
       fields += fmt::format(" float {};", name);
       loads += fmt::format("    in.{} = load_one({}, valid > 0);\n", name, at);
@@ -131,7 +133,7 @@ int inner_dim(const KernelContext& context, const ir::Tensor& tensor) {
 int output_source(const KernelContext& context, const ir::Dataflow::Output& output, int c_dim) {
   int best = -1;
   for (int i : context.facts->inputs_of(output.value)) {
-    if (c_dim < 0 || context.stride(i, c_dim) == 0) continue;
+    if (c_dim < 0 || context.stride(i, c_dim) == 0 || context.facts->is_periodic(i)) continue;
     if (best < 0 || context.input(i).axes.size() > context.input(best).axes.size()) best = i;
   }
   return best;
@@ -147,7 +149,7 @@ std::string row_struct(const KernelContext& context, const std::string& name,
     if (!facts.flow.graph.is_input(v)) return std::nullopt;
     std::int64_t stride = facts.row < 0 ? 0 : context.stride(v, facts.row);
     return fmt::format("load_one(args.{}{})", context.inputs[static_cast<std::size_t>(v)],
-                       offset("m", stride, "", 0));
+                       offset(context.coordinate(v, facts.row, "m"), stride, "", 0));
   });
   std::string fields, results;
   for (ValueId v : members) {
@@ -260,8 +262,10 @@ std::string epilogue_struct(const KernelContext& context, const std::string& nam
       return fmt::format("acc{}", facts.products.size() == 1 ? "" : std::to_string(product));
     if (!facts.flow.graph.is_input(v)) return std::nullopt;
     std::int64_t stride_m = facts.row < 0 ? 0 : context.stride(v, facts.row);
-    return fmt::format("load_one(args.{}{})", context.inputs[static_cast<std::size_t>(v)],
-                       offset("m", stride_m, "n", context.stride(v, facts.column)));
+    return fmt::format(
+        "load_one(args.{}{})", context.inputs[static_cast<std::size_t>(v)],
+        offset(context.coordinate(v, facts.row, "m"), stride_m,
+               context.coordinate(v, facts.column, "n"), context.stride(v, facts.column)));
   });
   std::string result = e.emit(output.value);
   std::string accumulators;

@@ -277,10 +277,12 @@ class PlanBuilder {
 
   Lowered lower(const ir::KernelFacts& facts, const ir::KernelSchedule& schedule,
                 const LowerOptions& options) const {
+    const ir::Workload workload =
+        facts.flow.merge ? ir::kernel_workload(facts, workload_) : workload_;
     if (ir::is_hopper_family(schedule.family))
-      return lower_hopper(facts, schedule, workload_, target_, options);
-    return schedule.family == "rows" ? lower_rows(facts, schedule, workload_, options)
-                                     : lower_contraction(facts, schedule, workload_, options);
+      return lower_hopper(facts, schedule, workload, target_, options);
+    return schedule.family == "rows" ? lower_rows(facts, schedule, workload, options)
+                                     : lower_contraction(facts, schedule, workload, options);
   }
 
   ir::Launch make_launch(const Lowered& lowered, const ir::KernelFacts& facts, int module,

@@ -127,13 +127,21 @@ std::string KernelWriter::hopper_entry(int maps, bool scratch, int threads, int 
 
 std::string KernelWriter::rows_expression() const {
   int row = context_.facts->row;
-  if (row >= 0 && row == ir::dynamic_dim(workload_)) return "args.m";
+  if (row >= 0 && row == ir::dynamic_dim(workload_))
+    return row_factor() > 1 ? fmt::format("args.m * {}LL", row_factor()) : "args.m";
   return std::to_string(context_.extent(row));
+}
+
+std::int64_t KernelWriter::row_factor() const {
+  const std::optional<ir::Dataflow::Merge>& merge = context_.facts->flow.merge;
+  return merge && merge->first == context_.facts->row ? context_.extent(merge->second) : 1;
 }
 
 std::string KernelWriter::rows_size() const {
   int row = context_.facts->row;
-  return row < 0 ? "1" : workload_.program.signature.dims[static_cast<std::size_t>(row)];
+  if (row < 0) return "1";
+  std::string name = workload_.program.signature.dims[static_cast<std::size_t>(row)];
+  return row_factor() > 1 ? fmt::format("{} * {}", name, row_factor()) : name;
 }
 
 ir::SizeExpr KernelWriter::size(const std::string& text) const {

@@ -85,6 +85,8 @@ class KernelWriter {
                            const std::string& body) const;
   // C++ expression of the number of rows.
   std::string rows_expression() const;
+  // Rows for each element of the dynamic dim: of a dim merged into it.
+  std::int64_t row_factor() const;
   // Text of the row dim's extent in a SizeExpr, "1" without one.
   std::string rows_size() const;
   ir::SizeExpr size(const std::string& text) const;

@@ -217,7 +217,7 @@ Lowered lower_parts(const ir::KernelFacts& facts, const ir::KernelSchedule& sche
   out.uses_workspace = split;
 
   const std::string rows = whole.takes_m() && facts.row == ir::dynamic_dim(workload)
-                               ? "m"
+                               ? fmt::format("m * {}", whole.row_factor())
                                : std::to_string(whole.context().extent(facts.row));
   std::string tiles, partials, launch;
   for (std::size_t i = 0; i < facts.parts.size(); ++i) {

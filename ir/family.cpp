@@ -411,8 +411,17 @@ KernelView view(const MuGraph& graph, std::size_t kernel) {
   return out;
 }
 
+Workload kernel_workload(const KernelFacts& facts, const Workload& workload) {
+  Workload own = workload;
+  own.extents = merged_extents(facts.flow, std::move(own.extents));
+  return own;
+}
+
 std::optional<std::string> illegal(const KernelView& kernel, const KernelSchedule& schedule,
-                                   const Workload& workload, const Target& target) {
+                                   const Workload& given, const Target& target) {
+  std::optional<Workload> own;
+  if (kernel.facts && kernel.facts->flow.merge) own = kernel_workload(*kernel.facts, given);
+  const Workload& workload = own ? *own : given;
   const FamilySpec* spec = nullptr;
   for (const FamilySpec& f : families())
     if (f.name == schedule.family) spec = &f;
@@ -462,7 +471,10 @@ std::vector<std::string> families_for(const KernelView& kernel, const Workload& 
 }
 
 std::vector<KernelSchedule> enumerate_schedules(const KernelView& kernel, const std::string& name,
-                                                const Workload& workload, const Target& target) {
+                                                const Workload& given, const Target& target) {
+  std::optional<Workload> own;
+  if (kernel.facts && kernel.facts->flow.merge) own = kernel_workload(*kernel.facts, given);
+  const Workload& workload = own ? *own : given;
   std::vector<KernelSchedule> all;
   if (name == "host") {
     if (target.is_host()) all = candidates_host(kernel);
@@ -479,7 +491,7 @@ std::vector<KernelSchedule> enumerate_schedules(const KernelView& kernel, const 
   }
   std::vector<KernelSchedule> out;
   for (KernelSchedule& s : all)
-    if (!illegal(kernel, s, workload, target)) out.push_back(std::move(s));
+    if (!illegal(kernel, s, given, target)) out.push_back(std::move(s));
   return out;
 }
 

@@ -44,6 +44,9 @@ struct KernelView {
 };
 KernelView view(const MuGraph& graph, std::size_t kernel);
 
+// The workload as the kernel sees it: with the extent of its merged dims.
+Workload kernel_workload(const KernelFacts& facts, const Workload& workload);
+
 // Why the schedule is not legal for the kernel, or nothing when it is. Every parameter must be
 // one that its family has; parameters left out have the values of `complete`.
 std::optional<std::string> illegal(const KernelView& kernel, const KernelSchedule& schedule,

@@ -48,6 +48,9 @@ Reason not_streamed(const KernelFacts& facts, const Workload& workload, Streamed
   if (workload.dtype == DType::kF32) return "the tensor cores take 16-bit elements";
   if (facts.kernel_class != KernelClass::kContraction || facts.products.size() != 1)
     return "it takes exactly one product";
+  if (facts.flow.merge && facts.flow.merge->first == facts.row) return "its rows are of two dims";
+  for (std::size_t i = 0; i < facts.flow.inputs.size(); ++i)
+    if (facts.is_periodic(static_cast<int>(i))) return "a parameter repeats along its columns";
   if (facts.row < 0 || facts.column < 0) return "a product of vectors";
   const Operand& a = facts.a_operands[0];
   const Operand& b = facts.b_operands[0];

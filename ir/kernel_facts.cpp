@@ -168,6 +168,8 @@ Dataflow products_to_sums(const Dataflow& flow) {
   Dataflow out;
   out.inputs = flow.inputs;
   out.split = flow.split;
+  out.merge = flow.merge;
+  out.periodic = flow.periodic;
   for (const GraphInput& in : flow.graph.inputs()) out.graph.input(in.name, in.axes);
   Builder builder(out.graph);
   std::vector<ValueId> map;
@@ -256,6 +258,9 @@ class Analyzer {
   }
 
   void choose_contraction_dims() {
+    for (ValueId v : sums_)
+      if (depends_on_product(graph().node(v).a))
+        throw NotLowerable("a sum over a product's result in one kernel");
     facts_.reduced = graph().node(products_[0]).dim;
     // Rows are the slowest axis of what is written, else of the product.
     const Axes& axes = graph().axes(products_[0]);
@@ -277,8 +282,6 @@ class Analyzer {
         throw NotLowerable("a product of another product's result in one kernel");
     }
     for (ValueId v : sums_) {
-      if (depends_on_product(graph().node(v).a))
-        throw NotLowerable("a sum over a product's result in one kernel");
       const Axes& result = graph().axes(v);
       if (result.size() > 1 || (result.size() == 1 && result[0].dim != facts_.row))
         throw NotLowerable("a sum along the columns of a kernel with a product");
@@ -338,7 +341,7 @@ class Analyzer {
     int best_score = 0;
     for (int i : facts_.inputs_of(v)) {
       const Axes& axes = facts_.flow.inputs[static_cast<std::size_t>(i)].axes;
-      if (find_dim(axes, static_cast<DimId>(inner)) < 0) continue;
+      if (find_dim(axes, static_cast<DimId>(inner)) < 0 || facts_.is_periodic(i)) continue;
       int score = static_cast<int>(axes.size()) * 2 + (axes.back().dim == inner ? 1 : 0);
       if (score > best_score) {
         best = i;
@@ -469,6 +472,91 @@ class Analyzer {
 
 }  // namespace
 
+namespace {
+
+// Can the dims be one? Where a value has both they are neighbours; no reduction takes one of them;
+// no constant is made of one. An input may have the second alone, as its first axis.
+bool can_merge(const Dataflow& flow, Dataflow::Merge m) {
+  auto fits = [&](const Axes& axes) {
+    int a = find_dim(axes, m.first);
+    int b = find_dim(axes, m.second);
+    return a < 0 ? b <= 0 : b == a + 1;
+  };
+  for (const Dataflow::Output& out : flow.outputs)
+    if (!fits(out.tensor.axes) ||
+        (find_dim(out.tensor.axes, m.first) < 0 && find_dim(out.tensor.axes, m.second) >= 0))
+      return false;
+  for (ValueId v = 0; v < flow.graph.value_count(); ++v) {
+    if (!fits(flow.graph.axes(v))) return false;
+    if (flow.graph.is_input(v)) continue;
+    const Node& node = flow.graph.node(v);
+    bool reduces = node.op == OpKind::kSum || node.op == OpKind::kMatmul;
+    if (reduces && (node.dim == m.first || node.dim == m.second)) return false;
+    if (reduces && find_dim(node.axes, m.first) < 0 && find_dim(node.axes, m.second) >= 0)
+      return false;
+    if (node.op == OpKind::kConst &&
+        (node.constant.dims.count(m.first) || node.constant.dims.count(m.second)))
+      return false;
+  }
+  return true;
+}
+
+Axes merged(const Axes& axes, Dataflow::Merge m) {
+  Axes out;
+  const bool both = find_dim(axes, m.first) >= 0;
+  for (const Axis& axis : axes) {
+    if (axis.dim == m.second && both) continue;
+    out.push_back(axis);
+    if (axis.dim == m.second) out.back().dim = m.first;
+  }
+  return out;
+}
+
+}  // namespace
+
+Dataflow merge_axes(Dataflow flow) {
+  std::set<std::pair<DimId, DimId>> neighbours;
+  for (ValueId v = 0; v < flow.graph.value_count(); ++v) {
+    const Axes& axes = flow.graph.axes(v);
+    if (axes.size() < 3) continue;
+    for (std::size_t i = 1; i < axes.size(); ++i) neighbours.insert({axes[i - 1].dim, axes[i].dim});
+  }
+  for (auto [first, second] : neighbours) {
+    Dataflow::Merge m{first, second};
+    if (!can_merge(flow, m)) continue;
+    Dataflow out;
+    out.split = flow.split;
+    out.merge = m;
+    for (ValueId v = 0; v < flow.graph.value_count(); ++v) {
+      if (flow.graph.is_input(v)) {
+        const GraphInput& in = flow.graph.inputs()[static_cast<std::size_t>(v)];
+        Tensor tensor = flow.inputs[static_cast<std::size_t>(v)];
+        out.periodic.push_back(find_dim(tensor.axes, first) < 0 &&
+                               find_dim(tensor.axes, second) >= 0);
+        tensor.axes = merged(tensor.axes, m);
+        out.graph.input(in.name, tensor.axes);
+        out.inputs.push_back(std::move(tensor));
+        continue;
+      }
+      Node node = flow.graph.node(v);
+      node.axes = merged(node.axes, m);
+      out.graph.append(node);
+    }
+    for (Dataflow::Output o : flow.outputs) {
+      o.tensor.axes = merged(o.tensor.axes, m);
+      out.outputs.push_back(std::move(o));
+    }
+    return out;
+  }
+  return flow;
+}
+
+Extents merged_extents(const Dataflow& flow, Extents extents) {
+  if (flow.merge)
+    extents[flow.merge->first] = extents[flow.merge->first] * extents[flow.merge->second];
+  return extents;
+}
+
 Dataflow flatten(const MuGraph& graph, const BlockGraph& block) {
   return Flattener(graph, block).run();
 }
@@ -486,6 +574,7 @@ Dataflow part_of(const Dataflow& flow, const std::vector<Dataflow::Output>& outp
   }
   Dataflow part;
   part.split = flow.split;
+  part.merge = flow.merge;
   std::vector<ValueId> map;
   for (ValueId v = 0; v < flow.graph.value_count(); ++v) {
     map.push_back(kNoValue);
@@ -494,6 +583,8 @@ Dataflow part_of(const Dataflow& flow, const std::vector<Dataflow::Output>& outp
       const GraphInput& in = flow.graph.inputs()[static_cast<std::size_t>(v)];
       map.back() = part.graph.input(in.name, in.axes);
       part.inputs.push_back(flow.inputs[static_cast<std::size_t>(v)]);
+      if (!flow.periodic.empty())
+        part.periodic.push_back(flow.periodic[static_cast<std::size_t>(v)]);
       continue;
     }
     Node node = flow.graph.node(v);

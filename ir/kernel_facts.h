@@ -37,7 +37,21 @@ struct Dataflow {
   std::vector<Tensor> inputs;  // distinct
   std::vector<Output> outputs;
   bool split = false;  // a reduction is split over blocks
+  // Neighbouring dims that no reduction tells apart are one, named by the first: heads and what is
+  // within a head of a product's columns, rows and heads of a norm.
+  struct Merge {
+    DimId first = 0, second = 0;
+  };
+  std::optional<Merge> merge;
+  // Inputs that have the second alone repeat along the merged dim.
+  std::vector<bool> periodic;  // by input; empty: none
 };
+
+// Extents with the merged dim's under its name.
+Extents merged_extents(const Dataflow& flow, Extents extents);
+
+// Merges two neighbouring dims where some value has more than two axes and they can be.
+Dataflow merge_axes(Dataflow flow);
 
 // The dataflow of a block graph: tiles joined, accumulators replaced by the sums and products
 // they accumulate, equal values merged. Throws NotLowerable for custom accumulators, shifted
@@ -95,6 +109,10 @@ struct KernelFacts {
   // Is output `i` of a contraction elementwise along {row, reduced} (a residual sum kept beside the
   // product)? It is written once, by the blocks of the first columns.
   bool is_side_output(std::size_t i) const;
+  // Does input `i` repeat along the row?
+  bool is_periodic(int i) const {
+    return !flow.periodic.empty() && flow.periodic[static_cast<std::size_t>(i)];
+  }
   // Index in `sums` of a value, or -1; index in `products` of a value, or -1.
   int sum_of(ValueId v) const;
   int product_of(ValueId v) const;
@@ -109,7 +127,7 @@ struct KernelFacts {
 // Throws NotLowerable.
 KernelFacts analyze(Dataflow flow);
 inline KernelFacts analyze(const MuGraph& graph, const BlockGraph& block) {
-  return analyze(flatten(graph, block));
+  return analyze(merge_axes(flatten(graph, block)));
 }
 
 // The type whose values `v` certainly has: an input's, or a cast's; nothing when it is float

@@ -32,15 +32,24 @@ Axes without(const Axes& axes, DimId dim) {
 }
 
 struct Moved {
-  ValueId deviation, mean, count;
+  // Of this step's elements: their number, their deviations from their own mean, that mean less the
+  // running one, and their part of all so far.
+  ValueId deviation, apart, share;
+  ValueId mean, count;  // of all so far
 };
 
-// The mean with another step's elements.
+// The mean with another step's elements. Their own mean is corrected by the mean of what is left,
+// so that it is exact to the last place however large it is.
 Moved move_mean(Graph& g, ValueId mean, ValueId count, ValueId x, DimId dim) {
-  ValueId total = g.binary(OpKind::kAdd, count, count_of(g, x, dim));
-  ValueId deviation = g.binary(OpKind::kSub, x, mean);
-  ValueId step = g.binary(OpKind::kDiv, g.sum(deviation, dim), total);
-  return {deviation, g.binary(OpKind::kAdd, mean, step), total};
+  ValueId elements = count_of(g, x, dim);
+  auto mean_of = [&](ValueId v) { return g.binary(OpKind::kDiv, g.sum(v, dim), elements); };
+  ValueId rough = mean_of(x);
+  ValueId own = g.binary(OpKind::kAdd, rough, mean_of(g.binary(OpKind::kSub, x, rough)));
+  ValueId total = g.binary(OpKind::kAdd, count, elements);
+  ValueId apart = g.binary(OpKind::kSub, own, mean);
+  ValueId share = g.binary(OpKind::kDiv, elements, total);
+  ValueId moved = g.binary(OpKind::kAdd, mean, g.binary(OpKind::kMul, apart, share));
+  return {g.binary(OpKind::kSub, x, own), apart, share, moved, total};
 }
 
 struct Merged {
@@ -76,8 +85,10 @@ Accumulator make_deviation_accumulator(const Graph& body, ValueId x, DimId dim) 
   ValueId count = u.input("count", {});
   ValueId in = u.input("x", given);
   Moved moved = move_mean(u, mean, count, in, dim);
-  ValueId after = u.binary(OpKind::kSub, in, moved.mean);
-  ValueId more = u.sum(u.binary(OpKind::kMul, moved.deviation, after), dim);
+  ValueId within = u.sum(u.unary(OpKind::kSquare, moved.deviation), dim);
+  ValueId from_mean = u.binary(OpKind::kMul, u.unary(OpKind::kSquare, moved.apart),
+                               u.binary(OpKind::kMul, moved.share, count));
+  ValueId more = u.binary(OpKind::kAdd, within, from_mean);
   acc.update_out = {moved.mean, u.binary(OpKind::kAdd, squares, more), moved.count};
 
   Graph& m = acc.merge;

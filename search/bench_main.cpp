@@ -1,5 +1,5 @@
 // tenon_search_bench: how long the search takes, with rules on and off (docs/search.md).
-//   tenon_search_bench                       the table for the programs of the catalog
+//   tenon_search_bench                       the tables for the programs of the catalog
 //   tenon_search_bench FILE|NAME             the funnel of one program, and its µGraphs' labels
 //   tenon_search_bench FILE|NAME --print     the same with every µGraph in text form
 #include <fmt/format.h>
@@ -54,32 +54,46 @@ std::string row(const std::string& what, const Result& r) {
                      joined(r.counters.cuts));
 }
 
-void table(double budget) {
+Result run(const Program& program, int threads, int max_block_ops, const std::string& rule_off,
+           double budget) {
+  Options options;
+  options.threads = threads;
+  if (max_block_ops > 0) options.max_block_ops = max_block_ops;
+  if (!rule_off.empty()) options.rules_off = {rule_off};
+  options.budget_seconds = budget;
+  return enumerate(program, options);
+}
+
+// Every program of the catalog with all rules, on one thread and on two.
+void catalog_table() {
+  std::cout << "| | seconds, 1 thread | 2 threads | partial graphs | distinct | operators of the "
+               "largest block | cut by |\n|---|---|---|---|---|---|---|\n";
   for (const auto& entry : tenon::ir::catalog()) {
     Program program = tenon::ir::catalog_program(entry.name);
-    std::cout << fmt::format(
-        "\n{}\n\n| | seconds | partial graphs | distinct | operators of the largest block | cut by "
-        "|\n|---|---|---|---|---|---|\n",
-        entry.name);
-    for (int threads : {1, 2}) {
-      Options options;
-      options.threads = threads;
-      std::cout << row(fmt::format("all rules, {} thread{}", threads, threads > 1 ? "s" : ""),
-                       enumerate(program, options));
-    }
-    for (int ops : {4, 6, 8, 10}) {
-      Options options;
-      options.max_block_ops = ops;
-      std::cout << row(fmt::format("at most {} operators a block", ops),
-                       enumerate(program, options));
-    }
-    for (const auto& rule : tenon::search::rules()) {
-      Options options;
-      options.rules_off = {rule.name};
-      options.budget_seconds = budget;
-      std::cout << row("without " + rule.name, enumerate(program, options)) << std::flush;
-    }
+    Result one = run(program, 1, 0, "", 0);
+    Result two = run(program, 2, 0, "", 0);
+    std::cout << fmt::format("| `{}` | {:.2f} | {:.2f} | {} | {} | {} | {} |\n", entry.name,
+                             one.counters.seconds, two.counters.seconds, two.counters.enumerated,
+                             two.counters.distinct, largest_block(two), joined(two.counters.cuts))
+              << std::flush;
   }
+}
+
+// One program with other bounds, and without each rule.
+void rules_table(const std::string& name, double budget) {
+  Program program = tenon::ir::catalog_program(name);
+  std::cout << fmt::format(
+      "\n`{}`:\n\n| | seconds | partial graphs | distinct | operators of the largest block | cut "
+      "by "
+      "|\n|---|---|---|---|---|---|\n",
+      name);
+  std::cout << row("all rules", run(program, 2, 0, "", budget));
+  for (int ops : {6, 8, 10, 12, 14, 16, 20, 24})
+    std::cout << row(fmt::format("at most {} operators a block", ops),
+                     run(program, 2, ops, "", budget))
+              << std::flush;
+  for (const auto& rule : tenon::search::rules())
+    std::cout << row("without " + rule.name, run(program, 2, 0, rule.name, budget)) << std::flush;
 }
 
 void funnel(const Program& program, bool print_graphs) {
@@ -102,10 +116,12 @@ void funnel(const Program& program, bool print_graphs) {
 
 int main(int argc, char** argv) {
   try {
-    if (argc < 2)
-      table(20);
-    else
+    if (argc < 2) {
+      catalog_table();
+      for (const char* name : {"rmsnorm_linear", "layernorm_linear"}) rules_table(name, 10);
+    } else {
       funnel(load(argv[1]), argc > 2 && std::string(argv[2]) == "--print");
+    }
     return 0;
   } catch (const tenon::UserError& error) {
     std::cerr << error.what() << "\n";

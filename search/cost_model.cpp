@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 
 #include "search/hopper_cost.h"
 
@@ -304,7 +305,10 @@ double cold_read_us(double bytes, const ir::Target& target) {
 }
 
 KernelCost kernel_cost(const ir::KernelView& kernel, const ir::KernelSchedule& schedule,
-                       const ir::Workload& workload, const ir::Target& target) {
+                       const ir::Workload& given, const ir::Target& target) {
+  std::optional<ir::Workload> own;
+  if (kernel.facts && kernel.facts->flow.merge) own = ir::kernel_workload(*kernel.facts, given);
+  const ir::Workload& workload = own ? *own : given;
   if (target.is_host()) return host_cost(kernel, schedule, workload, target);
   if (schedule.family == "library") return library_cost(kernel, schedule, workload, target);
   if (ir::is_hopper_family(schedule.family))
