@@ -32,24 +32,21 @@ Axes without(const Axes& axes, DimId dim) {
 }
 
 struct Moved {
-  // Of this step's elements: their number, their deviations from their own mean, that mean less the
-  // running one, and their part of all so far.
-  ValueId deviation, apart, share;
-  ValueId mean, count;  // of all so far
+  ValueId mean, by, count;  // the mean of all so far, what it moved by, how many they are
+  ValueId deviation;        // of this step's elements from it
 };
 
-// The mean with another step's elements. Their own mean is corrected by the mean of what is left,
-// so that it is exact to the last place however large it is.
+// The mean with another step's elements (there may be none, but some came before then). What is
+// left about it is spread once more, so that it is exact to the last place however large it is.
 Moved move_mean(Graph& g, ValueId mean, ValueId count, ValueId x, DimId dim) {
-  ValueId elements = count_of(g, x, dim);
-  auto mean_of = [&](ValueId v) { return g.binary(OpKind::kDiv, g.sum(v, dim), elements); };
-  ValueId rough = mean_of(x);
-  ValueId own = g.binary(OpKind::kAdd, rough, mean_of(g.binary(OpKind::kSub, x, rough)));
-  ValueId total = g.binary(OpKind::kAdd, count, elements);
-  ValueId apart = g.binary(OpKind::kSub, own, mean);
-  ValueId share = g.binary(OpKind::kDiv, elements, total);
-  ValueId moved = g.binary(OpKind::kAdd, mean, g.binary(OpKind::kMul, apart, share));
-  return {g.binary(OpKind::kSub, x, own), apart, share, moved, total};
+  ValueId total = g.binary(OpKind::kAdd, count, count_of(g, x, dim));
+  auto left = [&](ValueId about) { return g.sum(g.binary(OpKind::kSub, x, about), dim); };
+  ValueId rough = g.binary(OpKind::kAdd, mean, g.binary(OpKind::kDiv, left(mean), total));
+  ValueId before =
+      g.binary(OpKind::kMul, g.binary(OpKind::kSub, rough, mean), count);  // of those before
+  ValueId rest = g.binary(OpKind::kDiv, g.binary(OpKind::kSub, left(rough), before), total);
+  ValueId moved = g.binary(OpKind::kAdd, rough, rest);
+  return {moved, g.binary(OpKind::kSub, moved, mean), total, g.binary(OpKind::kSub, x, moved)};
 }
 
 struct Merged {
@@ -85,10 +82,8 @@ Accumulator make_deviation_accumulator(const Graph& body, ValueId x, DimId dim) 
   ValueId count = u.input("count", {});
   ValueId in = u.input("x", given);
   Moved moved = move_mean(u, mean, count, in, dim);
-  ValueId within = u.sum(u.unary(OpKind::kSquare, moved.deviation), dim);
-  ValueId from_mean = u.binary(OpKind::kMul, u.unary(OpKind::kSquare, moved.apart),
-                               u.binary(OpKind::kMul, moved.share, count));
-  ValueId more = u.binary(OpKind::kAdd, within, from_mean);
+  ValueId more = u.binary(OpKind::kAdd, u.sum(u.unary(OpKind::kSquare, moved.deviation), dim),
+                          u.binary(OpKind::kMul, u.unary(OpKind::kSquare, moved.by), count));
   acc.update_out = {moved.mean, u.binary(OpKind::kAdd, squares, more), moved.count};
 
   Graph& m = acc.merge;
@@ -135,10 +130,9 @@ Accumulator make_centered_matmul_accumulator(const Graph& body, ValueId x, Value
   ValueId in = u.input("x", given);
   ValueId weights = u.input("b", other);
   Moved moved = move_mean(u, mean, count, in, dim);
-  ValueId centered = u.cast(u.binary(OpKind::kSub, in, moved.mean), DType::kElem);
-  ValueId by = u.binary(OpKind::kSub, moved.mean, mean);
+  ValueId centered = u.cast(moved.deviation, DType::kElem);
   ValueId more = u.binary(OpKind::kAdd, products, u.matmul(centered, weights, dim));
-  acc.update_out = {u.binary(OpKind::kSub, more, outer(u, by, sum, both)), moved.mean,
+  acc.update_out = {u.binary(OpKind::kSub, more, outer(u, moved.by, sum, both)), moved.mean,
                     u.binary(OpKind::kAdd, sum, u.sum(weights, dim)), moved.count};
 
   Graph& m = acc.merge;

@@ -3,10 +3,9 @@
 // Where |mean| is large against the deviations, Σ x² - x̄·Σ x and Σ x·b - x̄·Σ b cancel. These carry
 // the mean of the elements so far and correct what was summed about the earlier one when it moves
 // (Welford 1962; merging after Chan, Golub, LeVeque 1979), as online softmax does with its maximum.
-// A step of c elements with mean m joins the C elements so far, whose mean is x̄, in the way in
-// which two parts merge:
-//   x̄' = x̄ + (m - x̄)·c/(C + c)
-//   q' = q + Σ (x - m)² + (m - x̄)²·C·c/(C + c)
+// With x̄ the mean of the C elements before a step and x̄' that of all after it:
+//   x̄' = x̄ + Σ (x - x̄) / (C + c), c elements in the step, and the same once more about x̄'
+//   q' = q + Σ (x - x̄')² + (x̄' - x̄)²·C
 //   p' = p + Σ (x - x̄')·b - (x̄' - x̄)·s,   s' = s + Σ b
 #pragma once
 

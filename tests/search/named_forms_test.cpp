@@ -43,6 +43,9 @@ bool lowerable(const ir::MuGraph& graph) {
 TEST_P(NamedForms, CompileWithoutSpills) {
   ir::Workload workload = small_workload(GetParam(), 8);
   for (const NamedForm& form : named_forms(GetParam())) {
+    // Compiling is slow: of forms that differ in what is folded, the folded one.
+    if (form.form == "deferred" || form.form == "one pass" || form.form == "one pass, split")
+      continue;
     if (!lowerable(form.graph)) continue;
     ir::Target target =
         ir::target_from_name(form.form.find("split") == std::string::npos ? "sm_80" : "sm_90a");
