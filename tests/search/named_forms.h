@@ -65,8 +65,8 @@ inline const std::vector<NamedForm>& named_forms(const std::string& program) {
 
 inline ir::Workload small_workload(const std::string& program, std::int64_t scale) {
   const std::map<std::string, std::int64_t> extents = {
-      {"m", 5},           {"k", 100 * scale}, {"n", 40 * scale}, {"nq", 48 * scale},
-      {"nk", 16 * scale}, {"nv", 23},         {"h", 3},          {"d", 16 * scale}};
+      {"m", 5},           {"k", 100 * scale}, {"n", 200 * scale}, {"nq", 48 * scale},
+      {"nk", 16 * scale}, {"nv", 23},         {"h", 3},           {"d", 16 * scale}};
   ir::Program p = ir::catalog_program(program);
   std::map<std::string, std::int64_t> dims;
   for (const std::string& dim : p.signature.dims) dims[dim] = extents.at(dim);
