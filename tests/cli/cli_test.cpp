@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -231,6 +232,99 @@ TEST_F(Cli, VerifyAcceptsTheFixturesAndRefutesASabotagedOne) {
   EXPECT_EQ(evidence["random"]["verdict"], "refuted");
   EXPECT_TRUE(evidence["random"].contains("counterexample"));
   EXPECT_EQ(evidence["z3"]["verdict"], "refuted");
+}
+
+TEST_F(Cli, TheDatabaseIsListedMovedJoinedPackedAndChecked) {
+  ASSERT_EQ(
+      tenon(kOptimize + kSmall + " --budget 3s --schedules 1 --strategy estimate" + db()).code, 0);
+  const std::string copy = " --db " + (folder_ / "copy.db").string();
+  json lines = json::parse(tenon("db ls --json" + db()).out);
+  ASSERT_EQ(lines.size(), 1u);  // one workload, one launch mode
+  EXPECT_TRUE(lines[0]["best"].get<bool>());
+  const std::size_t all = json::parse(tenon("db ls --all --json" + db()).out).size();
+  EXPECT_GT(all, 1u);
+  EXPECT_EQ(json::parse(tenon("db ls --all --limit 1 --sort time --json" + db()).out).size(), 1u);
+  EXPECT_EQ(json::parse(tenon("db ls --json --range m=1:3 --range k=100" + db()).out).size(), 1u);
+  EXPECT_EQ(json::parse(tenon("db ls --json --range m=4:" + db()).out).size(), 0u);
+  EXPECT_EQ(json::parse(tenon("db ls --json --program other" + db()).out).size(), 0u);
+  EXPECT_EQ(json::parse(tenon("db ls --json --older-than 1d" + db()).out).size(), 0u);
+  EXPECT_EQ(json::parse(tenon("db ls --json --newer-than 1d --on host" + db()).out).size(), 1u);
+  std::string csv = tenon("db ls --all --csv" + db()).out;
+  EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), all + 1);
+  for (const char* bad :
+       {"db ls --sort up", "db ls --range m", "db ls --range m=3:1", "db ls --limit 0", "db prune",
+        "db prune --keep -3", "db ls --older-than soon"}) {
+    Outcome o = tenon(bad + db());
+    EXPECT_EQ(o.code, 2) << bad;
+    EXPECT_EQ(std::count(o.err.begin(), o.err.end(), '\n'), 1) << bad << o.err;
+  }
+
+  const std::string plan = lines[0]["plan"].dump();
+  json shown = json::parse(tenon("db show " + plan + " --json" + db()).out);
+  EXPECT_TRUE(shown.contains("second"));
+  EXPECT_FALSE(shown["evidence"].empty());
+
+  const std::string file = (folder_ / "a.export").string(), again = (folder_ / "b.export").string();
+  ASSERT_EQ(tenon("db export " + file + db()).code, 0);
+  ASSERT_EQ(tenon("db import " + file + copy).code, 0);
+  ASSERT_EQ(tenon("db merge " + database_.string() + copy).code, 0);
+  ASSERT_EQ(tenon("db export " + again + copy).code, 0);
+  EXPECT_EQ(slurp(file), slurp(again));
+  std::ofstream(folder_ / "bad.export") << slurp(file) << "x";
+  Outcome bad = tenon("db import " + (folder_ / "bad.export").string() + copy);
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_EQ(std::count(bad.err.begin(), bad.err.end(), '\n'), 1) << bad.err;
+
+  EXPECT_EQ(json::parse(tenon("db check --json" + copy).out)["problems"].size(), 0u);
+  EXPECT_EQ(tenon("db check --reverify --device host" + copy).code, 0);
+  EXPECT_EQ(tenon("db prune --keep 1" + copy).code, 0);
+  EXPECT_EQ(json::parse(tenon("db ls --all --json" + copy).out).size(), all);
+  EXPECT_EQ(tenon("db prune --keep 1 --apply" + copy).code, 0);
+  EXPECT_LT(json::parse(tenon("db ls --all --json" + copy).out).size(), all);
+
+  const std::string pack = (folder_ / "pack.db").string();
+  ASSERT_EQ(tenon("db pack " + pack + db()).code, 0);
+  EXPECT_EQ(tenon("run " + kSmall + " --db " + pack).code, 0);
+  EXPECT_EQ(tenon(kOptimize + kSmall + " --db " + pack).code, 2);  // read-only
+  EXPECT_EQ(tenon("db report --html " + (folder_ / "r.html").string() + db()).code, 0);
+  EXPECT_EQ(tenon("db stats --csv" + db()).code, 0);
+}
+
+TEST_F(Cli, AnInterruptionEndsWithinTwoSecondsAndTheNextRunGoesOn) {
+  const std::string shape = "rmsnorm_linear --m 16 --k 576 --n 960 --device host --budget 60s";
+  const auto start = std::chrono::steady_clock::now();
+  Outcome o =
+      shell("timeout -s INT 4 " + std::string(TENON_COMMAND) + " " + kOptimize + shape + db());
+  const double seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_LT(seconds, 4 + 2.5) << o.out << o.err;
+  EXPECT_EQ(json::parse(tenon("db check --json" + db()).out)["problems"].size(), 0u);
+  Outcome next = tenon(
+      "optimize --force rmsnorm_linear --m 16 --k 576 --n 960 --device host "
+      "--budget 4s" +
+      db());
+  EXPECT_EQ(next.code, 0) << next.err;
+  EXPECT_NE(next.err.find("going on with the session"), std::string::npos) << next.err;
+}
+
+TEST_F(Cli, AListOfWorkloadsHasAResultForEachAndASummary) {
+  const fs::path list = folder_ / "list.csv";
+  std::ofstream(list)
+      << "program,m,k,n,dtype\nrmsnorm_linear,2,16,8,fp32\nrmsnorm_linear,3,16,8,fp32\n";
+  const std::string command = kOptimize +
+                              "--device host --strategy estimate --schedules 1 "
+                              "--budget 6s --workloads " +
+                              list.string() + db();
+  Outcome o = tenon(command);
+  EXPECT_EQ(o.code, 0) << o.out << o.err;
+  EXPECT_NE(o.out.find("2 of 2 have a winner"), std::string::npos) << o.out;
+  json again = json::parse(tenon(command + " --json").out);
+  EXPECT_EQ(again["found"], 2);
+  for (const json& w : again["workloads"]) EXPECT_TRUE(w["from_database"].get<bool>());
+  std::ofstream(list) << "program,m\nrmsnorm_linear,2\n";
+  Outcome bad = tenon(command);
+  EXPECT_EQ(bad.code, 2);
+  EXPECT_NE(bad.err.find("entry 1"), std::string::npos) << bad.err;
 }
 
 }  // namespace
