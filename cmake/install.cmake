@@ -11,7 +11,7 @@ set_target_properties(tenon_runtime_shared PROPERTIES EXPORT_NAME runtime)
 install(EXPORT tenonTargets NAMESPACE tenon:: DESTINATION ${config_folder})
 install(FILES runtime/tenon.h runtime/tenon.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tenon)
 if(TARGET tenon)
-  install(TARGETS tenon RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+  install(TARGETS tenon tenon_worker RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(DIRECTORY python/tenon DESTINATION lib/python3/dist-packages
   FILES_MATCHING PATTERN "*.py" PATTERN "py.typed" PATTERN "__pycache__" EXCLUDE PATTERN "_lib" EXCLUDE)

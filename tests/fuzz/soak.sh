@@ -23,7 +23,7 @@ for name in $names; do
   mkdir -p "$build/corpus/$name"
   echo "fuzz: $name for $seconds s"
   "$build/tests/fuzz/fuzz_$name" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
-    -max_len=65536 -print_final_stats=1 -verbosity=0 -artifact_prefix="$build/found/$name-" \
+    -max_len=65536 -print_final_stats=1 -verbosity=0 -print_funcs=0 -artifact_prefix="$build/found/$name-" \
     "$build/corpus/$name" "tests/fuzz/corpus/$name" || status=1
 done
 [ "$status" = 0 ] && echo "fuzz: holds: no crash, no hang, no more memory than allowed"
