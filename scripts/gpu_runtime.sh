@@ -63,6 +63,7 @@ part launch "launch overhead c++" env TENON_LAUNCH_DB="$database" TENON_GPU_OUT=
 if has_torch; then
   part launch "launch overhead python" "$python" "$bundle/bench/launch_overhead.py" --db "$database" --out "$out/launch_overhead_python.json"
   part tests "tests of tenon.torch" "$python" "$bundle/bench/torch_check.py" --db "$database"
+  part block "cuda graph example" "$python" "$bundle/examples/cuda_graph.py" --db "$database"
   part block "llama block" "$python" "$bundle/examples/llama_block.py" --db "$database" --peers "${TENON_PEERS-default}" \
     --must-win --out "$out/llama_block.json"
 else
