@@ -137,6 +137,15 @@ TEST_F(Cli, InformationCommandsWorkWithoutADevice) {
   EXPECT_TRUE(host);
   Outcome programs = tenon("programs --json");
   EXPECT_EQ(json::parse(programs.out)[0]["name"], "rmsnorm_linear");
+  EXPECT_EQ(json::parse(programs.out).size(), 13U);
+  const std::string listed = tenon("programs").out;
+  for (const json& entry : json::parse(programs.out))
+    EXPECT_NE(listed.find(entry["name"].get<std::string>() + " "), std::string::npos);
+  const Outcome missing = tenon("optimize linear_headnorm --m 2 --k 8 --dim h=2 --device host");
+  EXPECT_EQ(missing.code, 2);
+  EXPECT_NE(missing.err.find("dim d has no extent; linear_headnorm needs m, k, h, d"),
+            std::string::npos)
+      << missing.err;
   const fs::path file = folder_ / "copy.program";
   std::ofstream(file) << tenon("programs rmsnorm_linear").out;
   EXPECT_EQ(tenon("programs " + file.string()).out, slurp(file));

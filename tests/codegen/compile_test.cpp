@@ -1,6 +1,9 @@
 // NVRTC on generated sources: no GPU needed.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <thread>
 
 #include "codegen/codegen.h"
@@ -56,6 +59,66 @@ TEST_P(CompileFixture, Fp32) { check(GetParam(), "sm_80", ir::DType::kF32); }
 
 INSTANTIATE_TEST_SUITE_P(All, CompileFixture, ::testing::ValuesIn(testing::fixture_names()),
                          [](const auto& p) { return p.param; });
+
+// Every function of the operator table is a CUDA expression, of a literal as of a name.
+TEST_F(Compile, Functions) {
+  std::string body;
+  for (std::string_view name :
+       {"exp", "tanh", "erf", "sigmoid", "silu", "gelu", "gelu_tanh", "sqrt", "rsqrt", "square"})
+    for (const std::string& operand : {std::string("x"), std::string("-1.5f")}) {
+      std::string text(ir::info(ir::op_from_name(name).value()).cuda);
+      for (std::size_t at; (at = text.find("$0")) != std::string::npos;)
+        text.replace(at, 2, operand);
+      body += "  *y++ = " + text + ";\n";
+    }
+  Source source{"extern \"C\" __global__ void f(float* y, float x) {\n" + body + "}\n", {"f"}};
+  for (const char* target : {"sm_80", "sm_90a"}) {
+    Compiled c = compile(source, ir::target_from_name(target));
+    EXPECT_TRUE(c.ok) << c.log;
+  }
+}
+
+// A form of every catalog program compiles.
+TEST_F(Compile, EveryCatalogProgram) {
+  std::map<std::string, std::string> rejected;  // by program; erased once one compiles
+  for (const ir::CatalogEntry& entry : ir::catalog()) rejected[entry.name] = "no fixture";
+  std::vector<Fixture> forms;
+  std::vector<std::filesystem::path> files = {
+      TENON_HEAD_FIXTURES "/linear_headnorm_unfused.mugraph",
+      TENON_HEAD_FIXTURES "/linear_head_layernorm_unfused.mugraph"};
+  for (const auto& file : std::filesystem::directory_iterator(TENON_CATALOG_FIXTURES))
+    files.push_back(file.path());
+  for (const std::filesystem::path& file : files) {
+    std::ifstream in(file);
+    ASSERT_TRUE(in) << file;
+    Fixture f;
+    f.graph = ir::parse_mugraph({std::istreambuf_iterator<char>(in), {}});
+    f.program = ir::catalog_program(f.graph.signature.program);
+    forms.push_back(std::move(f));
+  }
+  forms.push_back(fixture("rmsnorm_one_pass"));
+  const std::map<std::string, std::int64_t> extents = {
+      {"m", 16}, {"k", 96}, {"n", 80}, {"h", 2}, {"d", 32}, {"nq", 64}, {"nk", 16}, {"nv", 32}};
+  const ir::Target t = ir::target_from_name("sm_80");
+  for (const Fixture& f : forms) {
+    const std::string& program = f.graph.signature.program;
+    if (rejected.count(program) == 0) continue;
+    std::map<std::string, std::int64_t> dims;
+    for (const std::string& dim : f.program.signature.dims) dims[dim] = extents.at(dim);
+    const ir::Workload w = ir::make_workload(f.program, dims, ir::DType::kBF16);
+    try {
+      Generated g = generate(f.graph, testing::default_schedule(f, w, t), w, t);
+      for (const Source& source : g.sources) {
+        Compiled c = compile(source, t);
+        EXPECT_TRUE(c.ok) << program << "\n" << c.log;
+      }
+      rejected.erase(program);
+    } catch (const std::exception& e) {
+      rejected[program] = e.what();
+    }
+  }
+  for (const auto& [program, why] : rejected) ADD_FAILURE() << program << ": " << why;
+}
 
 TEST_F(Compile, Schedules) {
   for (const char* schedule :

@@ -154,5 +154,17 @@ TEST(Trial, InputsDifferBetweenTrials) {
   EXPECT_GE(seen.size() + 2, drawn);  // 630 numbers below 2^31 hardly ever collide
 }
 
+// A random test costs what a search can pay for each of its µGraphs: 100 ms at scaled dims.
+TEST(RandomTest, IsFast) {
+  const ir::MuGraph graph = testing::read_mugraph(std::string(TENON_FIXTURES) + "/right", "online");
+  double fastest = 1e9;  // of five: other processes only make it slower
+  for (std::uint64_t seed = 0; seed < 5; ++seed) {
+    const Evidence e = random_test(ir::catalog_program("rmsnorm_linear"), graph, {seed, 3, -60});
+    ASSERT_EQ(e.verdict, Verdict::kPass) << e.reason;
+    fastest = std::min(fastest, e.seconds);
+  }
+  EXPECT_LT(fastest, 0.1);
+}
+
 }  // namespace
 }  // namespace tenon::verifier
