@@ -8,7 +8,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
 bundle=${2:-.bundle}
-limit_mb=40
+limit_mb=48
 
 for tool in patchelf strip ldd; do
   command -v "$tool" >/dev/null || {
