@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <ctime>
 #include <map>
 #include <random>
 
@@ -13,13 +14,22 @@
 namespace tenon::search::test {
 namespace {
 
+// Processor time of each search, all threads together: what other work the machine does is not in
+// it.
+std::map<std::string, double>& cpu_seconds() {
+  static std::map<std::string, double> seconds;
+  return seconds;
+}
+
 const Result& found(const std::string& name) {
   static std::map<std::string, Result> results;
   auto it = results.find(name);
   if (it == results.end()) {
     Options options;
     options.threads = 2;
+    std::clock_t begin = std::clock();
     it = results.emplace(name, enumerate(ir::catalog_program(name), options)).first;
+    cpu_seconds()[name] = static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC;
   }
   return it->second;
 }
@@ -179,7 +189,8 @@ TEST(Catalog, SearchTimes) {
   for (const ir::CatalogEntry& entry : ir::catalog()) {
     const Counters& c = found(entry.name).counters;
     EXPECT_EQ(c.stop_reason, "exhausted") << entry.name;
-    EXPECT_LE(c.seconds, entry.name == "rmsnorm_linear" ? 5.0 : 20.0) << entry.name;
+    EXPECT_LE(cpu_seconds().at(entry.name), entry.name == "rmsnorm_linear" ? 5.0 : 20.0)
+        << entry.name;
   }
 }
 
