@@ -227,6 +227,12 @@ const PairWays& Space::between(ClassId a, ClassId b) {
 
 // Is it made, element by element, of values with fewer axes? Then those are better stored.
 bool Space::spread(ClassId c) const {
+  auto [it, fresh] = spread_.try_emplace(c, false);
+  if (fresh) it->second = spread_anew(c);
+  return it->second;
+}
+
+bool Space::spread_anew(ClassId c) const {
   return std::any_of(ways_.begin(), ways_.end(), [&](const Way& way) {
     if (way.result != c) return false;
     const Operation& o = way.operation;

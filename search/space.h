@@ -2,6 +2,7 @@
 // program, the operators between them, the tensors a kernel can load and what it may store.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <shared_mutex>
 #include <unordered_map>
@@ -83,6 +84,10 @@ class Space {
   void add_online(Online::Kind kind, ClassId x, ClassId other, ir::DimId dim, ClassId result);
   void choose_tensors(const RuleSet& rules);
   bool spread(ClassId c) const;
+  bool spread_anew(ClassId c) const;
+  // What spread() said, by class; classes are entered before their operands are asked for, as not
+  // spread, so that sums of sums cost no more than their classes.
+  mutable std::map<ClassId, bool> spread_;
   bool descends(ClassId from, ClassId to) const;
   void compute_descendants();
   std::unique_ptr<PairWays> compute(ClassId a, ClassId b, bool create);
