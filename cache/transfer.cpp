@@ -157,6 +157,7 @@ RowCounts export_database(const std::string& database, const std::string& file) 
   RowCounts counts;
   {
     std::ofstream out(fresh, std::ios::binary);
+    if (!out) throw UserError(fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
     LineHash hash;
     auto put = [&](const json& value) {
       // Text that is no UTF-8 (a compiler's log) loses what is none.

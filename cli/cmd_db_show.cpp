@@ -102,9 +102,13 @@ void print_measurement(const cache::Stored& s) {
     fmt::print("  time      never measured\n");
     return;
   }
-  fmt::print("  {:<9} {:.2f} µs, half of {} samples within {:.2f} µs; {}\n", s.measurement.kind,
-             s.measurement.time_us, s.measurement.samples_us.size(), s.measurement.spread_us,
-             s.measurement.protocol);
+  if (s.measurement.samples_us.empty())
+    fmt::print("  {:<9} {:.2f} µs; {}\n", s.measurement.kind, s.measurement.time_us,
+               s.measurement.protocol);
+  else
+    fmt::print("  {:<9} {:.2f} µs, half of {} samples within {:.2f} µs; {}\n", s.measurement.kind,
+               s.measurement.time_us, s.measurement.samples_us.size(), s.measurement.spread_us,
+               s.measurement.protocol);
   if (!s.measurement.disturbance.empty())
     fmt::print("  disturbed {}{}\n", s.measurement.disturbance,
                s.measurement.decides ? " (and let decide by --force)" : "");

@@ -60,9 +60,15 @@ int programs(bool as_json, const std::string& name) {
   return kDone;
 }
 
-int version() {
+int version(bool as_json) {
   std::string why;
   bool nvrtc = codegen::nvrtc_available(&why);
+  if (as_json) {
+    json out = {{"tenon", optimizer::kVersion}, {"database", cache::default_path()}};
+    out["nvrtc"] = nvrtc ? json(codegen::nvrtc_version()) : json(nullptr);
+    fmt::print("{}\n", out.dump(2));
+    return kDone;
+  }
   fmt::print("tenon {}\nNVRTC {}\ndatabase {}\n", optimizer::kVersion,
              nvrtc ? codegen::nvrtc_version() : "not found: " + why, cache::default_path());
   return kDone;
@@ -82,8 +88,10 @@ void add_info(CLI::App& app, Command& run) {
   programs_command->add_flag("--json", *as_json, "JSON on stdout");
   programs_command->callback(
       [as_json, name, &run] { run = [as_json, name] { return programs(*as_json, *name); }; });
-  app.add_subcommand("version", "Versions of Tenon and of the toolchain it finds")
-      ->callback([&run] { run = version; });
+  auto* version_command =
+      app.add_subcommand("version", "Versions of Tenon and of the toolchain it finds");
+  version_command->add_flag("--json", *as_json, "One JSON object on stdout");
+  version_command->callback([as_json, &run] { run = [as_json] { return version(*as_json); }; });
 }
 
 }  // namespace tenon::cli

@@ -198,6 +198,7 @@ void add_optimize(CLI::App& app, Command& run) {
       ->check(CLI::Range(1, 100000))
       ->capture_default_str();
   command->add_option("--top", arguments->top, "Rows of the table of candidates")
+      ->check(CLI::Range(0, 100000))
       ->capture_default_str();
   command->add_flag("--retune", arguments->retune,
                     "Measure again even where the database has an answer");

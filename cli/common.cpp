@@ -70,7 +70,9 @@ ir::Workload WorkloadOptions::make() const {
     if (text) extents[name] = parse_integer("--" + name, *text, 1, kMaxExtent);
   for (const std::string& binding : more_dims) {
     auto [name, value] = split_binding("--dim", binding);
-    extents[name] = parse_integer("--dim " + name, value, 1, kMaxExtent);
+    const std::int64_t extent = parse_integer("--dim " + name, value, 1, kMaxExtent);
+    if (!extents.emplace(name, extent).second)
+      throw UserError("--dim", binding, fmt::format("an extent of {} once", name));
   }
   auto type = ir::dtype_from_name(dtype);
   if (!type || *type == ir::DType::kElem) throw UserError("--dtype", dtype, "bf16, fp16, fp32");

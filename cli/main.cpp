@@ -7,6 +7,38 @@
 #include "cli/log.h"
 #include "ir/error.h"
 
+namespace {
+
+const CLI::App* find(const CLI::App& app, const char* name) {
+  for (const CLI::App* command : app.get_subcommands({}))
+    if (command->get_name() == name) return command;
+  return nullptr;
+}
+
+// One sentence for what could not be parsed: a command that does not exist, or what CLI11 says.
+int usage_error(const CLI::App& app, int argc, char** argv, const char* what) {
+  const CLI::App* command = &app;
+  std::string path = "tenon";
+  int at = 1;
+  for (; at < argc; ++at) {
+    const CLI::App* next = find(*command, argv[at]);
+    if (next == nullptr) break;
+    command = next;
+    path += fmt::format(" {}", argv[at]);
+  }
+  const auto below = command->get_subcommands({});
+  if (at < argc && argv[at][0] != '-' && !below.empty()) {
+    std::string known;
+    for (const CLI::App* c : below) known += (known.empty() ? "" : ", ") + c->get_name();
+    fmt::print(stderr, "tenon: command is '{}'; accepted: {}\n", argv[at], known);
+  } else {
+    fmt::print(stderr, "tenon: {} ({} --help shows the usage)\n", what, path);
+  }
+  return tenon::cli::kBadInput;
+}
+
+}  // namespace
+
 int main(int argc, char** argv) {
   using namespace tenon;
   cli::block_interrupts();
@@ -32,15 +64,7 @@ int main(int argc, char** argv) {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
     if (e.get_exit_code() == 0) return app.exit(e);
-    if (argc > 1 && argv[1][0] != '-' && app.get_subcommands().empty()) {
-      std::string known;
-      for (const CLI::App* command : app.get_subcommands({}))
-        known += (known.empty() ? "" : ", ") + command->get_name();
-      fmt::print(stderr, "tenon: command is '{}'; accepted: {}\n", argv[1], known);
-      return cli::kBadInput;
-    }
-    fmt::print(stderr, "tenon: {} (tenon --help shows the usage)\n", e.what());
-    return cli::kBadInput;
+    return usage_error(app, argc, argv, e.what());
   }
   try {
     cli::set_up_log();

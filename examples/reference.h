@@ -9,7 +9,8 @@
 
 namespace tenon::examples {
 
-// The largest relative error of a row of y (bf16 bits, m × n) for x (m × k), g (k), w (k × n).
+// The largest relative error of a row of y (bf16 bits, m × n) for x (m × k), g (k), w (k × n); NaN
+// where a row has one.
 inline double worst_row_error(const std::vector<float>& x, const std::vector<float>& g,
                               const std::vector<float>& w, const std::vector<std::uint16_t>& y,
                               std::size_t m, std::size_t k, std::size_t n) {
@@ -24,7 +25,9 @@ inline double worst_row_error(const std::vector<float>& x, const std::vector<flo
       error += std::pow(ir::from_bits16(ir::DType::kBF16, y[i * n + j]) - sum * scale, 2);
       norm += std::pow(sum * scale, 2);
     }
-    worst = std::fmax(worst, std::sqrt(error / norm));
+    const double relative = std::sqrt(error / norm);
+    if (std::isnan(relative)) return relative;  // no maximum would keep it
+    worst = std::fmax(worst, relative);
   }
   return worst;
 }

@@ -5,6 +5,8 @@
 #include <tbb/task_arena.h>
 
 #include <atomic>
+#include <iterator>
+#include <set>
 
 #include "optimizer/session.h"
 #include "search/schedule_space.h"
@@ -12,6 +14,13 @@
 namespace tenon::optimizer {
 
 using measure::Status;
+
+namespace {
+
+// Part of the time left that compiling takes on a device that executes nothing; the rest stores.
+constexpr double kCompileShare = 0.9;
+
+}  // namespace
 
 measure::Candidate CandidateState::runnable() const {
   measure::Candidate out{generated.plan, {}};
@@ -128,14 +137,22 @@ void note_left_out(Session& session, std::size_t count) {
 }
 
 // On a device that only compiles: every µGraph's cheapest schedule, whatever the budget, then the
-// others while half of it lasts.
+// others while it lasts.
 void compile_candidates(Session& session) {
   auto begin = std::chrono::steady_clock::now();
-  while (auto proposal = session.strategy->next())
-    session.candidates.push_back(candidate_of(session, *proposal));
+  // The strategy puts off µGraphs that it has no hope for; here each has its turn first.
+  std::set<std::size_t> seen;
+  std::deque<CandidateState> others;
+  while (auto proposal = session.strategy->next()) {
+    CandidateState candidate = candidate_of(session, *proposal);
+    (seen.insert(candidate.graph).second ? session.candidates : others)
+        .push_back(std::move(candidate));
+  }
+  const std::size_t must = session.candidates.size();
+  std::move(others.begin(), others.end(), std::back_inserter(session.candidates));
   session.progress.begin("compiling", static_cast<std::int64_t>(session.candidates.size()));
-  const double deadline = session.elapsed() + std::max(1.0, session.left() / 2);
-  const std::size_t must = session.report.search.lowerable;
+  // Nothing is timed afterwards; what is being compiled at the deadline is finished.
+  const double deadline = session.elapsed() + kCompileShare * session.left();
   Compiler compiler(session);
   std::mutex mutex;
   std::vector<char> tried(session.candidates.size(), 0);
@@ -162,7 +179,9 @@ void compile_candidates(Session& session) {
       kept.push_back(std::move(candidate));
     }
   });
-  note_left_out(session, session.candidates.size() - kept.size());
+  const std::size_t left_out = session.candidates.size() - kept.size();
+  note_left_out(session, left_out);
+  session.cut_off = session.cut_off || left_out > 0;
   session.candidates = std::move(kept);
   session.progress.end(fmt::format("{} candidates ready, {} failed", session.report.search.compiled,
                                    session.candidates.size() - session.report.search.compiled),

@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <set>
 
 namespace {
 
@@ -88,6 +89,11 @@ TEST_F(Cli, BadInputIsOneSentenceAndExitCodeTwo) {
                    "never");
   expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --frobnicate" + db(), "frobnicate");
   expect_bad_input("frobnicate", "frobnicate");
+  expect_bad_input("db frobnicate", "command is 'frobnicate'; accepted: ls");
+  expect_bad_input("db", "tenon db --help");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --dim m=5 --device host" + db(),
+                   "m=5");
+  expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host --top -3" + db(), "-3");
   expect_bad_input("", "subcommand");
 }
 
@@ -200,13 +206,19 @@ TEST_F(Cli, OptimizeStoresAWinnerThatRunsAndAnswersAtOnce) {
 
 TEST_F(Cli, CompileDeviceStoresEstimatesThatRunRefusesToCallMeasured) {
   const std::string shape = "rmsnorm_linear --m 16 --k 576 --n 960 --device compile:sm_80";
-  Outcome o = tenon("optimize " + shape + " --budget 60s --json" + db());
+  Outcome o = tenon("optimize " + shape + " --budget 15s --json" + db());
   if (o.code == 3) GTEST_SKIP() << "NVRTC is not here: " << o.err;
   ASSERT_EQ(o.code, 0) << o.err;
   json report = json::parse(o.out);
   EXPECT_EQ(report["best"]["kind"], "estimated");
   EXPECT_EQ(report["search"]["lowerable"], report["search"]["verified"]);
   EXPECT_FALSE(report["search"]["failed"].contains("compile_error"));
+  // Every distinct µGraph compiled, though the budget does not last for every schedule.
+  std::set<std::string> compiled;
+  for (const json& c : report["candidates"])
+    if (c["status"] == "estimated") compiled.insert(c["mugraph"].get<std::string>());
+  EXPECT_EQ(compiled.size(), report["search"]["distinct"].get<std::size_t>());
+  EXPECT_EQ(report["stop_reason"], "budget");
   EXPECT_EQ(report["best"]["evidence"]["numeric"]["verdict"], "unknown");
   Outcome run = tenon("run " + shape + db());
   EXPECT_EQ(run.code, 1);
