@@ -213,6 +213,9 @@ class Database {
   virtual void resume_session(std::int64_t id, const std::string& owner) = 0;
   // What a session measured, oldest first.
   virtual std::vector<MeasurementRow> measurements_of(std::int64_t session) = 0;
+  // What the session measured of the plan decides no more: its longest measurement was disturbed,
+  // and a short one from before does not stand in for it.
+  virtual void retract(std::int64_t session, std::int64_t plan) = 0;
   // Runs `body` in one transaction; rolled back when it throws. May be nested.
   virtual void transaction(const std::function<void()>& body) = 0;
 

@@ -56,6 +56,10 @@ class SqliteDatabase final : public Database {
     return reading([&] { return read_measurements(*connection_, session); });
   }
 
+  void retract(std::int64_t session, std::int64_t plan) override {
+    transaction([&] { cache::retract(*connection_, session, plan); });
+  }
+
   void transaction(const std::function<void()>& body) override {
     guarded([&] { connection_->transaction(body); });
   }

@@ -234,6 +234,12 @@ void resume_session(Connection& connection, std::int64_t id, const std::string& 
   TENON_CHECK(connection.database().getChanges() == 1, fmt::format("there is no session {}", id));
 }
 
+void retract(Connection& connection, std::int64_t session, std::int64_t plan) {
+  Rows(connection, "UPDATE measurement SET decides = 0 WHERE session = ? AND plan = ?", session,
+       plan)
+      .run();
+}
+
 void set_session_reference(Connection& connection, std::int64_t id, double reference_time_us) {
   Rows(connection, "UPDATE session SET reference_us = nullif(?, 0) WHERE id = ?", reference_time_us,
        id)

@@ -22,6 +22,7 @@ std::int64_t store(Connection& connection, const SessionRow& row);
 void finish_session(Connection& connection, std::int64_t id, const std::string& stop_reason,
                     const std::string& counters_json);
 void resume_session(Connection& connection, std::int64_t id, const std::string& owner);
+void retract(Connection& connection, std::int64_t session, std::int64_t plan);
 void set_session_reference(Connection& connection, std::int64_t id, double reference_time_us);
 
 }  // namespace tenon::cache

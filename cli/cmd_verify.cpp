@@ -1,6 +1,12 @@
 // tenon verify: the evidence for one µGraph file.
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <vector>
+
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "ir/error.h"
@@ -10,16 +16,54 @@ namespace tenon::cli {
 
 namespace {
 
+using json = nlohmann::json;
+
+// A proof that takes longer is given up all the same.
+constexpr double kLongestProofS = 86400;
+
 struct Arguments {
   std::string program, file, seed, timeout = "10s", save_query;
   bool json = false;
 };
 
+// [2, 3] with its data, one row a line.
+void print_tensor(const std::string& name, const json& tensor) {
+  const std::vector<std::size_t> shape = tensor["shape"];
+  const std::size_t columns = shape.empty() ? 1 : shape.back();
+  fmt::print("           {} {}\n", name, tensor["shape"].dump());
+  std::string line;
+  for (std::size_t i = 0; i < tensor["data"].size(); ++i) {
+    line += (line.empty() ? "" : " ") + tensor["data"][i].dump();
+    if ((i + 1) % columns != 0) continue;
+    fmt::print("             {}\n", line);
+    line.clear();
+  }
+}
+
+// The inputs on which the two differ: in float64 where that confirms it, else in the field.
+void print_counterexample(const std::string& text) {
+  json c = json::parse(text);
+  if (c.contains("float64"))
+    c = c["float64"];
+  else if (c.contains("field"))
+    c = c["field"];
+  if (!c.contains("element") || !c.contains("inputs")) {
+    fmt::print("         {}\n", text);
+    return;
+  }
+  fmt::print("         {}: the program has {}, the µGraph {}{}; dims {}, attributes {}, for\n",
+             c["element"]["name"].get<std::string>(), c["element"]["program"].dump(),
+             c["element"]["mugraph"].dump(),
+             c.contains("prime") ? " modulo " + c["prime"].dump() : "", c["dims"].dump(),
+             c["attributes"].dump());
+  for (const auto& [name, tensor] : c["inputs"].items()) print_tensor(name, tensor);
+}
+
 void print_evidence(const verifier::Evidence& e) {
   fmt::print("{:<8} {}{} ({:.3f} s)\n", e.method, verifier::name(e.verdict),
              e.reason.empty() ? "" : ": " + e.reason, e.seconds);
-  fmt::print("         {}\n", e.figures);
-  if (!e.counterexample.empty()) fmt::print("         counterexample: {}\n", e.counterexample);
+  if (!e.figures.empty()) fmt::print("         {}\n", e.figures);
+  if (!e.counterexample.empty()) print_counterexample(e.counterexample);
 }
 
 int verify(const Arguments& a) {
@@ -36,8 +80,12 @@ int verify(const Arguments& a) {
   random_options.seed = static_cast<std::uint64_t>(
       parse_integer("--seed", a.seed, 0, std::numeric_limits<std::int64_t>::max()));
   verifier::Z3Options z3_options;
-  z3_options.timeout_ms = static_cast<int>(parse_duration("--timeout", a.timeout) * 1000);
+  const double timeout_s = std::min(parse_duration("--timeout", a.timeout), kLongestProofS);
+  z3_options.timeout_ms = std::max(1, static_cast<int>(timeout_s * 1000));
   z3_options.dump_file = a.save_query;
+  // Before the work, not after it.
+  if (!a.save_query.empty() && !std::ofstream(a.save_query, std::ios::app))
+    throw UserError(fmt::format("cannot write '{}': {}", a.save_query, std::strerror(errno)));
   verifier::Evidence random = verifier::random_test(program, graph, random_options);
   verifier::Evidence z3 = verifier::z3_check(program, graph, z3_options);
   verifier::Z3Options unbounded = z3_options;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "optimizer/session.h"
+#include "runtime/load.h"
 
 namespace tenon::optimizer {
 
@@ -52,6 +53,17 @@ void note_disturbances(Session& session) {
                                           "device is quiet, or with --force"));
 }
 
+// An earlier session may have left a plan that the database still holds for faster.
+void note_other_winner(Session& session) {
+  if (!session.executes() || !session.report.best) return;
+  auto stored = session.database->best(runtime::make_query(
+      session.options.workload, session.device->info(), session.options.dependent_launch));
+  if (!stored || stored->plan.id == session.report.best->plan) return;
+  session.report.best->notes.push_back(
+      fmt::format("the database launches plan {}, measured at {:.2f} us before", stored->plan.id,
+                  stored->measurement.time_us));
+}
+
 double time_of(const Session& session, const CandidateState& c) {
   return session.executes() ? c.timing.median_us : c.estimated_us;
 }
@@ -75,6 +87,11 @@ void choose_best(Session& session) {
       second = &c;
     }
   }
+  const bool quiet_reference = reference != nullptr;
+  for (const CandidateState& c : session.candidates)  // a disturbed one compares, and it is said
+    if (!quiet_reference && session.graphs[c.graph].unfused && c.usable() && c.timed &&
+        faster(c, reference))
+      reference = &c;
   note_disturbances(session);
   std::string& reason = session.report.stop_reason;
   reason = session.stop.stop_requested() ? "interrupted" : session.cut_off ? "budget" : "exhausted";
@@ -108,6 +125,8 @@ void choose_best(Session& session) {
   if (reference != nullptr) {
     out.reference_time_us = time_of(session, *reference);
     session.database->set_session_reference(session.session_row, out.reference_time_us);
+    if (!quiet_reference)
+      out.notes.push_back("the unfused form was disturbed: " + reference->timing.disturbance);
   } else {
     out.notes.push_back("the unfused form was not measured in this run");
   }
@@ -140,6 +159,7 @@ void end_session(Session& session) {
       s.enumerated, s.pruned, s.deduplicated, s.distinct, s.verified, s.lowerable, s.compiled,
       s.measured, s.seconds);
   session.database->finish_session(session.session_row, session.report.stop_reason, counters);
+  note_other_winner(session);
 }
 
 }  // namespace tenon::optimizer

@@ -239,6 +239,13 @@ void measure_finalists(Session& session) {
       return c.status != Status::kOk || c.timing.disturbance.empty();
     });
   }
+  // The database must not take the few samples of the screening for those that did not become
+  // quiet.
+  session.database->transaction([&] {
+    for (const CandidateState& c : session.candidates)
+      if (c.usable() && c.timed && !decides(session, c.timing))
+        session.database->retract(session.session_row, c.plan_row);
+  });
   session.progress.end(fmt::format("{} finalists", count), seconds_since(begin));
 }
 

@@ -39,6 +39,19 @@ TEST(Disturbed, AnEarlierQuietMeasurementStillDecides) {
   EXPECT_EQ(database->list(false).at(0).time_us, 7);
 }
 
+TEST(Disturbed, AShortQuietOneOfTheSameSessionIsRetracted) {
+  TemporaryFolder folder;
+  auto database = Database::open(folder.file("a.db"));
+  const std::int64_t plan = add(*database, timed("one", 7, "", true));
+  const std::int64_t session = database->by_plan(plan)->measurement.session;
+  add(*database, timed("one", 700, "another process", false));
+  add(*database, timed("two", 9, "", true));
+  database->retract(session, plan);
+  EXPECT_EQ(database->best(query_for({}))->schedule.text, "two");
+  ASSERT_EQ(database->list(true).size(), 1u);
+  EXPECT_EQ(database->list(true)[0].schedule, "two");
+}
+
 TEST(Disturbed, ForcedOnesDecideAndSayWhatDisturbedThem) {
   TemporaryFolder folder;
   auto database = Database::open(folder.file("a.db"));

@@ -111,6 +111,9 @@ TEST_F(Cli, MalformedTextIsNamedWithItsPlace) {
   expect_bad_input("verify rmsnorm_linear " + file.string(), "line 4");
   expect_bad_input("verify rmsnorm_linear " + (folder_ / "missing.mugraph").string(),
                    "missing.mugraph");
+  expect_bad_input("verify rmsnorm_linear " TENON_FIXTURES
+                   "/rmsnorm_one_pass.mugraph --save-query /proc/no/such/folder/query",
+                   "/proc/no/such/folder/query");
   const fs::path program = folder_ / "bad.program";
   std::ofstream(program)
       << "program p\ndims m\ninput x: T[m] activation\n%0 = frob(x)\noutput y: T = %0\n";
@@ -253,6 +256,11 @@ TEST_F(Cli, VerifyAcceptsTheFixturesAndRefutesASabotagedOne) {
   EXPECT_EQ(evidence["random"]["verdict"], "refuted");
   EXPECT_TRUE(evidence["random"].contains("counterexample"));
   EXPECT_EQ(evidence["z3"]["verdict"], "refuted");
+  // The inputs are shown to a reader too: x has five rows of three at the dims of the test.
+  o = tenon("verify rmsnorm_linear " + wrong.string());
+  EXPECT_EQ(o.code, 1);
+  EXPECT_NE(o.out.find("y[0, 0]: the program has"), std::string::npos) << o.out;
+  EXPECT_NE(o.out.find("x [5,3]\n"), std::string::npos) << o.out;
 }
 
 TEST_F(Cli, TheDatabaseIsListedMovedJoinedPackedAndChecked) {

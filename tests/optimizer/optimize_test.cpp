@@ -97,6 +97,19 @@ TEST_F(Optimize, SecondRunIsAnsweredFromTheDatabaseUnlessRetuned) {
   EXPECT_FALSE(optimize(other, silent_).from_database);
 }
 
+// Also on a machine that is not quiet: what could not decide here may not decide there.
+TEST_F(Optimize, TheDatabaseLaunchesTheWinnerThatIsReported) {
+  Options o = options(3, 40, 6, ir::DType::kF16);
+  o.force = false;
+  o.budget_seconds = 6;
+  Report report = optimize(o, silent_);
+  auto database = cache::Database::open(o.database, true);
+  auto device = runtime::open_device("host");
+  auto stored = database->best(runtime::make_query(o.workload, device->info()));
+  ASSERT_EQ(stored.has_value(), report.best.has_value());
+  if (stored) EXPECT_EQ(stored->plan.id, report.best->plan);
+}
+
 TEST_F(Optimize, InterruptedBeforeItStartsFindsNothingAndSaysSo) {
   std::stop_source source;
   source.request_stop();
