@@ -1,6 +1,7 @@
 // The interface over one connection: a lock, a transaction and translated errors around each call.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <mutex>
 
 #include "cache/database.h"
@@ -14,6 +15,9 @@
 
 namespace tenon::cache {
 namespace {
+
+// Plans that were passed over and are named; of the others only the number is said.
+constexpr std::size_t kSaid = 3;
 
 class SqliteDatabase final : public Database {
  public:
@@ -80,7 +84,10 @@ class SqliteDatabase final : public Database {
         } else if (passed_over.empty()) {
           reason = explain_miss(*connection_, query);
         }
-        for (const std::string& plan : passed_over) reason += (reason.empty() ? "" : "; ") + plan;
+        for (std::size_t i = 0; i < std::min(passed_over.size(), kSaid); ++i)
+          reason += (reason.empty() ? "" : "; ") + passed_over[i];
+        if (passed_over.size() > kSaid)
+          reason += fmt::format("; so were {} others", passed_over.size() - kSaid);
       });
       return stored;
     } catch (const SQLite::Exception& error) {
