@@ -107,7 +107,9 @@ TEST_F(Optimize, TheDatabaseLaunchesTheWinnerThatIsReported) {
   auto device = runtime::open_device("host");
   auto stored = database->best(runtime::make_query(o.workload, device->info()));
   ASSERT_EQ(stored.has_value(), report.best.has_value());
-  if (stored) EXPECT_EQ(stored->plan.id, report.best->plan);
+  if (stored) {
+    EXPECT_EQ(stored->plan.id, report.best->plan);
+  }
 }
 
 TEST_F(Optimize, InterruptedBeforeItStartsFindsNothingAndSaysSo) {
