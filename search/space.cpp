@@ -69,28 +69,35 @@ void Space::choose_vocabulary() {
   for (ir::DimId d : product_dims_) reduced_dims_ |= bit(d);
 }
 
+// A partial order. Classes can be made of each other (v = square(sqrt(v))); if both ways counted,
+// each would undo the other, and neither class could be made at all. So a class descends first
+// from those that were in the table before it, and any other way counts only where it closes no
+// circle.
 void Space::compute_descendants() {
-  std::size_t n = static_cast<std::size_t>(table_.size());
+  const std::size_t n = static_cast<std::size_t>(table_.size());
   descendants_.assign(n, std::vector<bool>(n, false));
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (ClassId c : classes_)
-      for (const Operation& way : table_[c].ways)
-        for (ClassId operand : {way.a, way.b}) {
-          if (operand == kNoClass) continue;
-          std::vector<bool>& mine = descendants_[static_cast<std::size_t>(c)];
-          const std::vector<bool>& theirs = descendants_[static_cast<std::size_t>(operand)];
-          if (!mine[static_cast<std::size_t>(operand)]) {
-            mine[static_cast<std::size_t>(operand)] = true;
-            changed = true;
-          }
-          for (std::size_t i = 0; i < n; ++i)
-            if (theirs[i] && !mine[i]) {
-              mine[i] = true;
-              changed = true;
-            }
-        }
-  }
+  auto add = [&](ClassId c, ClassId operand) {
+    if (operand == kNoClass) return;
+    std::vector<bool>& mine = descendants_[static_cast<std::size_t>(c)];
+    const std::vector<bool>& theirs = descendants_[static_cast<std::size_t>(operand)];
+    mine[static_cast<std::size_t>(operand)] = true;
+    for (std::size_t i = 0; i < n; ++i) mine[i] = mine[i] || theirs[i];
+  };
+  for (ClassId c : classes_)  // ascending: the operands are complete
+    for (const Operation& way : table_[c].ways)
+      if (way.a < c && way.b < c) {
+        add(c, way.a);
+        add(c, way.b);
+      }
+  for (ClassId c : classes_)
+    for (const Operation& way : table_[c].ways) {
+      if (way.a < c && way.b < c) continue;
+      if (descends(way.a, c) || (way.b != kNoClass && descends(way.b, c))) continue;
+      add(c, way.a);
+      add(c, way.b);
+      for (ClassId other : classes_)
+        if (other != c && descends(other, c)) add(other, c);
+    }
 }
 
 bool Space::descends(ClassId from, ClassId to) const {

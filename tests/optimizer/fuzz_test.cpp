@@ -28,6 +28,16 @@ TEST(Fuzz, SearchAndHostAgreeWithTheProgram) {
   EXPECT_GE(compared, count * 85 / 100) << "programs whose result was compared";
 }
 
+// Seeds that once ended in an error: the square of a root, whose argument prepare makes too.
+TEST(Fuzz, SeedsThatFailedOnce) {
+  for (const std::uint64_t seed : {6788U}) {
+    const FuzzCase c = fuzz(seed);
+    EXPECT_TRUE(c.ok) << c.problem;
+    EXPECT_GT(c.graphs, 0) << seed;
+    EXPECT_TRUE(c.compared) << seed;
+  }
+}
+
 // The generator says what it promises: valid, all different, every operator among them.
 TEST(Fuzz, ProgramsCoverTheTable) {
   std::set<std::string> identities, operators;

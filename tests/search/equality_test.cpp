@@ -152,5 +152,29 @@ TEST(Equality, ProductOperandsAreRounded) {
     }
 }
 
+// v = square(sqrt(v)): the root is made of v, and v of the root. That must not leave the root,
+// which prepare makes, without a way to it.
+TEST(Equality, ClassesThatAreMadeOfEachOther) {
+  const ir::Program program = ir::parse_program(R"(program root_squared
+dims m, k
+input e: T[m, k] activation
+input g: T[k] parameter
+%gg = square(g)
+%v = sum(%gg, k)
+%r = sqrt(%v)
+%s = sum(e, k)
+%rs = mul(%r, %s)
+%q = mul(%rs, %rs)
+%out = cast(%q, T)
+output y: T = %out
+)");
+  const Result result = enumerate(program, Options{});
+  EXPECT_EQ(result.counters.stop_reason, "exhausted");
+  int with_root = 0;
+  for (const ir::MuGraph& g : result.graphs)
+    with_root += count_nodes(g.prepare.graph, ir::OpKind::kSqrt) == 1;
+  EXPECT_GE(with_root, 1);
+}
+
 }  // namespace
 }  // namespace tenon::search::test
