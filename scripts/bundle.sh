@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
 # bundle.sh BUILD [FOLDER]: a relocatable folder (default .bundle) that runs on another Linux with
-# a newer glibc and none of the packages: bin/ holds the tenon command, the GPU tests and other
-# programs to run there, stripped; lib/ libtenon_runtime.so and the shared libraries they need, without
+# a newer glibc and none of the packages: bin/ holds the tenon command, its worker and the GPU tests,
+# stripped, over one libtenon.so; lib/ that, libtenon_runtime.so and the shared libraries they need, without
 # glibc's own and without CUDA's, which are opened at run time; python/ the package, bench/ and
 # examples/ the Python programs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${1:-build}
 bundle=${2:-.bundle}
-limit_mb=48
+limit_mb=40
 
 for tool in patchelf strip ldd; do
   command -v "$tool" >/dev/null || {
@@ -23,11 +23,14 @@ done
 
 is_program() { [ -f "$1" ] && [ -x "$1" ] && [ "$(head -c 4 "$1" | tail -c 3)" = ELF ]; }
 
-# GPU tests are the programs under tests/ whose name has gpu_test in it.
+# The programs over one shared library (cmake/bundle.cmake).
+cmake --build "$build" --target bundle_programs >"$build/bundle.log" 2>&1 || {
+  tail -n 30 "$build/bundle.log" >&2
+  exit 1
+}
 programs=()
-for candidate in "$build"/cli/* "$build"/bench/* "$build"/measure/* $(find "$build/tests" -type f -name '*gpu_test*'); do
-  # launch_overhead is in the GPU tests too.
-  case $candidate in *.a | *.so* | */launch_overhead) continue ;; esac
+for candidate in "$build"/bundle/*; do
+  case $candidate in *.so*) continue ;; esac
   if is_program "$candidate"; then programs+=("$candidate"); fi
 done
 
