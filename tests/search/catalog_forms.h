@@ -112,6 +112,15 @@ inline bool is_norm_as_prologue(const ir::MuGraph& g) {
   return block.loop.empty() && products(block) > 0 && !defers_scale(g, block);
 }
 
+// Its squares are of deviations: a second pass over the rows, nothing that cancels.
+inline bool squares_deviations(const ir::MuGraph& g) {
+  const std::vector<ir::Node>& nodes = g.kernels[0].block()->graph.nodes();
+  return std::all_of(nodes.begin(), nodes.end(), [&](const ir::Node& n) {
+    return n.op != ir::OpKind::kSquare ||
+           g.kernels[0].block()->graph.node(n.a).op == ir::OpKind::kSub;
+  });
+}
+
 inline bool is_split_one_pass(const ir::MuGraph& g) {
   return is_one_pass(g) && is_split(*g.kernels[0].block());
 }

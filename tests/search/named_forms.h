@@ -49,7 +49,14 @@ inline std::vector<NamedForm> find_named_forms(const std::string& program) {
     add("running mean" + cut, true,
         [&](const ir::MuGraph& g) { return is_running_mean(g) && is_split_one_pass(g) == split; });
   }
-  add("norm as prologue", true, is_norm_as_prologue);
+  if (cancels) {
+    add("norm as prologue, two passes", true,
+        [](const ir::MuGraph& g) { return is_norm_as_prologue(g) && squares_deviations(g); });
+    add("norm as prologue, two sums", false,
+        [](const ir::MuGraph& g) { return is_norm_as_prologue(g) && !squares_deviations(g); });
+  } else {
+    add("norm as prologue", true, is_norm_as_prologue);
+  }
   if (program.rfind("linear_", 0) == 0 || program == "batchnorm_linear" || program == "dyt_linear")
     add("one kernel", true, is_one_kernel);
   return out;
@@ -61,6 +68,11 @@ inline const std::vector<NamedForm>& named_forms(const std::string& program) {
   auto it = known.find(program);
   if (it == known.end()) it = known.emplace(program, find_named_forms(program)).first;
   return it->second;
+}
+
+// Forms of the program that have a lowering, at least; of a norm after the product the unfused.
+inline int least_lowered(const std::string& program) {
+  return program.rfind("linear_", 0) == 0 ? 1 : 2;
 }
 
 inline ir::Workload small_workload(const std::string& program, std::int64_t scale) {
