@@ -51,30 +51,38 @@ UnitSet choose_targets(std::vector<RootClass>& classes, const UnitMap& units) {
   return targets;
 }
 
-// log2 of the factor by which redrawing a unit may favour zeros of the difference: its number
-// of draws (a union bound), or 2 where half of the unit's values are accepted whatever the
-// others are (docs/verification.md).
+// log2 of the factor by which redrawing a unit may favour zeros of the difference: its number of
+// draws (a union bound). A unit is free when it is a single number, redrawn for one radicand that
+// is linear in it and that no other shares: then the root, not the number, is the variable, and
+// neither its draws nor its extension count (docs/verification.md).
 struct Draws {
   std::vector<int> limit;
-  std::vector<double> log2_factor;
+  std::vector<double> log2_factor;  // 0 of free units
+  UnitSet free_units;
+  std::uint64_t free_roots = 0;  // their classes
 };
 Draws count_draws(const std::vector<RootClass>& classes, const UnitSet& targets, int count) {
   Draws draws;
   for (int u = 0; u < count; ++u) {
     int roots = 0;
+    std::size_t root = 0;
     bool halves = true;
-    for (const RootClass& c : classes) {
+    for (std::size_t i = 0; i < classes.size(); ++i) {
+      const RootClass& c = classes[i];
       if (c.target != u) continue;
       ++roots;
+      root = i;
       halves = halves && c.linear && (c.units & targets).count() == 1;
     }
     for (const RootClass& c : classes)
       if (c.target != u && c.units.test(static_cast<std::size_t>(u))) halves = false;
     const int limit = roots == 0 ? 1 : kSpareDraws << std::min(roots, kMaxRootsPerUnit);
     draws.limit.push_back(limit);
-    draws.log2_factor.push_back(roots == 0             ? 0
-                                : roots == 1 && halves ? 1 + 1e-6
-                                                       : std::log2(static_cast<double>(limit)));
+    const bool is_free = roots == 1 && halves && root < 64;
+    draws.log2_factor.push_back(roots == 0 || is_free ? 0 : std::log2(static_cast<double>(limit)));
+    if (!is_free) continue;
+    draws.free_units.set(static_cast<std::size_t>(u));
+    draws.free_roots |= std::uint64_t{1} << root;
   }
   return draws;
 }
@@ -84,8 +92,12 @@ double log2_sum(double a, double b) {
   return std::isinf(low) ? high : high + std::log2(1 + std::exp2(low - high));
 }
 
+// log2 of 4: with free units as squares of their roots degrees double at most, and roots are drawn
+// from (p + 1) / 2 values; the excess over p / 2 is in the last digits.
+constexpr double kFree = 2 + 1e-6;
+
 double log2_factor(const UnitSet& redrawn, const Draws& draws) {
-  double sum = 0;
+  double sum = (redrawn & draws.free_units).any() ? kFree : 0;
   for (std::size_t u = 0; u < draws.log2_factor.size(); ++u)
     if (redrawn.test(u)) sum += draws.log2_factor[u];
   return sum;
@@ -113,7 +125,7 @@ class Coincidences {
     const FunctionClass &a = functions_[i], &b = functions_[j];
     const double half_degree =
         a.den_id == b.den_id ? std::max(a.num, b.num) : std::max(a.num + b.den, b.num + a.den);
-    return it->second = std::popcount(a.roots | b.roots) +
+    return it->second = std::popcount((a.roots | b.roots) & ~draws_.free_roots) +
                         std::log2(std::max(1.0, half_degree / 2)) +
                         log2_factor((a.units | b.units) & targets_, draws_);
   }
@@ -133,7 +145,7 @@ void bound_elements(const std::vector<Formal>& program, const std::vector<Formal
       const FormalDomain::Scalar &f = program[o].data[e], &h = graph[o].data[e];
       const double half_degree =
           f.den_id == h.den_id ? std::max(f.num, h.num) : std::max(f.num + h.den, h.num + f.den);
-      const int roots = std::popcount(f.roots | h.roots);
+      const int roots = std::popcount((f.roots | h.roots) & ~draws.free_roots);
       const double log2_degree = roots + std::log2(std::max(1.0, half_degree / 2));
       const double log2_draws = log2_factor((f.units | h.units) & targets, draws);
       const double log2_coincidence = coincidences.log2_of(f.functions | h.functions);

@@ -32,7 +32,7 @@ struct Structure {
   // … and of the chance, times the prime, that two different arguments of one function that it
   // depends on coincide; -infinity without functions.
   double log2_coincidence = -std::numeric_limits<double>::infinity();
-  int roots = 0;              // square roots that element depends on
+  int roots = 0;              // square roots that element depends on, free ones left out
   double log2_collision = 0;  // of the chance that two distinct radicands were taken for one
   std::string problem;        // why there is no bound; empty when there is one
 };

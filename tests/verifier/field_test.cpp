@@ -99,6 +99,31 @@ TEST(Structure, DegreeOfTheOnlineForm) {
   EXPECT_EQ(a.structure.graph_calls.size(), 5U * 2U);  // once for each block of n
 }
 
+// One root for every k, each of a number of its own: y = Σ x_k t_k/A_k with A_k = v_k + 1 and
+// t_k = √A_k. By hand over 7 of them: the numerator has degree 1 + 1/2 + 6 over the product of all
+// A_k, which program and µGraph share or do not; no root is adjoined, and all free slices cost 4.
+TEST(Structure, RootsOfSingleNumbersAreFree) {
+  const std::string head = "dims m, k\ninput x: T[m, k] activation\ninput v: T[k] parameter\n";
+  const ir::Program program = ir::parse_program(
+      "program scaled\n" + head +
+      "%0 = const(1)\n%1 = add(v, %0)\n%2 = rsqrt(%1)\n%3 = mul(x, %2)\n%4 = sum(%3, k)\n"
+      "output y: T = %4\n");
+  const ir::MuGraph graph =
+      ir::parse_mugraph("mugraph scaled\n" + head +
+                        "output y: T[m]\nkernel main {\n  grid m\n  load x [m: grid, k: full]\n"
+                        "  load v [k: full]\n  %0 = const(1)\n  %1 = add(v, %0)\n  %2 = sqrt(%1)\n"
+                        "  %3 = div(x, %2)\n  %4 = sum(%3, k)\n  store y = %4\n}\n");
+  const ScaledDims dims{{3, 7}, {{2, 2}, {2, 2}}};
+  UnitMap units(program.signature, dims.extents);
+  const Structure s = analyse(program, graph, dims, units, 1, kPrimes[0], kPrimes[1]);
+  EXPECT_EQ(s.problem, "");
+  EXPECT_EQ(s.classes.size(), 7U);
+  EXPECT_EQ(s.roots, 0);
+  EXPECT_NEAR(s.log2_draws, 2, 1e-5);
+  EXPECT_GE(s.log2_degree, std::log2(7.5));
+  EXPECT_LE(s.log2_degree, std::log2(7.5 + 7) + 1e-9);
+}
+
 TEST(Structure, ProportionalRadicandsAreOneRoot) {
   Analysed a(testing::read_mugraph(std::string(TENON_FIXTURES) + "/hard", "root_of_k_outside"));
   EXPECT_EQ(a.structure.classes.size(), 5U);
