@@ -2,6 +2,7 @@
 
 #include <elf.h>
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 
@@ -20,7 +21,7 @@ T at(const std::string& file, std::size_t offset) {
 
 }  // namespace
 
-std::string cubin_text(const std::string& cubin) {
+std::string cubin_text(const std::string& cubin, const std::vector<std::string>& entries) {
   const auto header = at<Elf64_Ehdr>(cubin, 0);
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
       header.e_ident[EI_DATA] != ELFDATA2LSB)
@@ -34,6 +35,9 @@ std::string cubin_text(const std::string& cubin) {
     const Elf64_Shdr s = section(i);
     const std::size_t name = names.sh_offset + s.sh_name;
     if (name >= cubin.size() || cubin.compare(name, 6, ".text.") != 0) continue;
+    const std::string entry = cubin.c_str() + name + 6;
+    if (!entries.empty() && std::find(entries.begin(), entries.end(), entry) == entries.end())
+      continue;
     if (s.sh_offset > cubin.size() || s.sh_size > cubin.size() - s.sh_offset)
       throw std::runtime_error("a cubin that ends early");
     text += cubin.substr(s.sh_offset, s.sh_size);

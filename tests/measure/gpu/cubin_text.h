@@ -2,12 +2,13 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 namespace tenon::test {
 
-// The contents of its sections .text.*, in the file's order: what differs in debug names, in
-// notes or in the order of symbols alone has the same. Throws std::runtime_error where the cubin
-// is no 64-bit little-endian ELF file or has no such section.
-std::string cubin_text(const std::string& cubin);
+// The instructions of the kernels `entries` (of all where there are none), in the file's order:
+// cubins that differ in notes or symbols alone have the same. Throws std::runtime_error where the
+// cubin is no 64-bit little-endian ELF file or has no such code.
+std::string cubin_text(const std::string& cubin, const std::vector<std::string>& entries = {});
 
 }  // namespace tenon::test
