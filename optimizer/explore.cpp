@@ -29,7 +29,6 @@ class Explorer {
   explicit Explorer(Session& session)
       : session_(session),
         compiler_(session),
-        // The first round, one schedule of every µGraph, has the whole budget.
         deadline_(session.elapsed() + session.left() * kShare) {}
 
   ~Explorer() { finish(); }

@@ -43,11 +43,6 @@ std::uint64_t derive(std::uint64_t seed, std::initializer_list<std::uint64_t> pa
   return std::uint64_t{out[1]} << 32 | out[0];
 }
 
-double log2_sum(double a, double b) {
-  const double high = std::max(a, b), low = std::min(a, b);
-  return std::isinf(low) ? high : high + std::log2(1 + std::exp2(low - high));
-}
-
 Element first_difference(const std::vector<FieldValues>& a, const std::vector<FieldValues>& b) {
   for (std::size_t o = 0; o < a.size(); ++o)
     for (std::size_t e = 0; e < a[o].data.size(); ++e)

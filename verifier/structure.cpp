@@ -87,11 +87,6 @@ Draws count_draws(const std::vector<RootClass>& classes, const UnitSet& targets,
   return draws;
 }
 
-double log2_sum(double a, double b) {
-  const double high = std::max(a, b), low = std::min(a, b);
-  return std::isinf(low) ? high : high + std::log2(1 + std::exp2(low - high));
-}
-
 // log2 of 4: with free units as squares of their roots degrees double at most, and roots are drawn
 // from (p + 1) / 2 values; the excess over p / 2 is in the last digits.
 constexpr double kFree = 2 + 1e-6;
@@ -161,6 +156,11 @@ void bound_elements(const std::vector<Formal>& program, const std::vector<Formal
 }
 
 }  // namespace
+
+double log2_sum(double a, double b) {
+  const double high = std::max(a, b), low = std::min(a, b);
+  return std::isinf(low) ? high : high + std::log2(1 + std::exp2(low - high));
+}
 
 Structure analyse(const ir::Program& program, const ir::MuGraph& graph, const ScaledDims& dims,
                   const UnitMap& units, std::uint64_t seed, std::uint32_t prime_a,

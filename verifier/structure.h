@@ -37,6 +37,9 @@ struct Structure {
   std::string problem;        // why there is no bound; empty when there is one
 };
 
+// log2 of 2^a + 2^b; either may be -infinity.
+double log2_sum(double a, double b);
+
 // Evaluates both over formal rational functions, values of uninterpreted functions being further
 // variables. Throws ir::Undefined when a constant divisor is zero.
 Structure analyse(const ir::Program& program, const ir::MuGraph& graph, const ScaledDims& dims,
