@@ -241,11 +241,11 @@ Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target&
 using Params = std::map<std::string, std::int64_t>;
 
 // Values that name a parameter and differ from the default are what a schedule's text shows.
-void put(Params& params, const char* name, std::int64_t value, std::int64_t fallback) {
-  if (value != fallback) params[name] = value;
+void put(Params& params, const char* name, std::int64_t value, std::int64_t fallback, bool all) {
+  if (all || value != fallback) params[name] = value;
 }
 
-KernelSchedule schedule_of(const SmallMParams& p) {
+KernelSchedule schedule_of(const SmallMParams& p, bool all = false) {
   const SmallMParams d;
   KernelSchedule s{"small_m",
                    {{"rows", p.rows},
@@ -255,49 +255,49 @@ KernelSchedule schedule_of(const SmallMParams& p) {
                     {"stages", p.stages},
                     {"early", p.early},
                     {"weights", p.weights}}};
-  put(s.params, "cluster", p.cluster, d.cluster);
-  put(s.params, "groups", p.groups, d.groups);
-  put(s.params, "epilogue_warps", p.epilogue_warps, d.epilogue_warps);
-  put(s.params, "partials", p.partials, d.partials);
-  put(s.params, "chains", p.chains, d.chains);
-  put(s.params, "blocks_per_sm", p.blocks_per_sm, d.blocks_per_sm);
-  put(s.params, "interleaved", p.interleaved, d.interleaved);
-  put(s.params, "staged", p.staged, d.staged);
-  put(s.params, "stats_first", p.stats_first, d.stats_first);
-  put(s.params, "evict_first", p.evict_first, d.evict_first);
+  put(s.params, "cluster", p.cluster, d.cluster, all);
+  put(s.params, "groups", p.groups, d.groups, all);
+  put(s.params, "epilogue_warps", p.epilogue_warps, d.epilogue_warps, all);
+  put(s.params, "partials", p.partials, d.partials, all);
+  put(s.params, "chains", p.chains, d.chains, all);
+  put(s.params, "blocks_per_sm", p.blocks_per_sm, d.blocks_per_sm, all);
+  put(s.params, "interleaved", p.interleaved, d.interleaved, all);
+  put(s.params, "staged", p.staged, d.staged, all);
+  put(s.params, "stats_first", p.stats_first, d.stats_first, all);
+  put(s.params, "evict_first", p.evict_first, d.evict_first, all);
   return s;
 }
 
-KernelSchedule schedule_of(const MulticastParams& p) {
+KernelSchedule schedule_of(const MulticastParams& p, bool all = false) {
   KernelSchedule s{"multicast",
                    {{"rows", p.rows},
                     {"tile_n", p.tile_n},
                     {"stages", p.stages},
                     {"share", p.share},
                     {"early", p.early}}};
-  put(s.params, "evict_first", p.evict_first, MulticastParams{}.evict_first);
+  put(s.params, "evict_first", p.evict_first, MulticastParams{}.evict_first, all);
   return s;
 }
 
-KernelSchedule schedule_of(const GemmParams& p) {
+KernelSchedule schedule_of(const GemmParams& p, bool all = false) {
   const GemmParams d;
   KernelSchedule s{"gemm", {{"tile_m", p.tile_m}, {"tile_n", p.tile_n}, {"stages", p.stages}}};
-  put(s.params, "consumers", p.consumers, d.consumers);
-  put(s.params, "ping_pong", p.ping_pong, d.ping_pong);
-  put(s.params, "cluster_m", p.cluster_m, d.cluster_m);
-  put(s.params, "cluster_n", p.cluster_n, d.cluster_n);
-  put(s.params, "split_k", p.split_k, d.split_k);
-  put(s.params, "raster", p.raster, d.raster);
-  put(s.params, "group", p.group, d.group);
-  put(s.params, "hint_x", p.hint_x, d.hint_x);
-  put(s.params, "hint_w", p.hint_w, d.hint_w);
-  put(s.params, "hint_y", p.hint_y, d.hint_y);
-  put(s.params, "producer_registers", p.producer_registers, d.producer_registers);
-  put(s.params, "statistics", p.statistics, d.statistics);
-  put(s.params, "slices", p.slices, d.slices);
-  put(s.params, "row_slots", p.row_slots, d.row_slots);
-  put(s.params, "promotion", p.promotion, d.promotion);
-  put(s.params, "late_trigger", p.late_trigger, d.late_trigger);
+  put(s.params, "consumers", p.consumers, d.consumers, all);
+  put(s.params, "ping_pong", p.ping_pong, d.ping_pong, all);
+  put(s.params, "cluster_m", p.cluster_m, d.cluster_m, all);
+  put(s.params, "cluster_n", p.cluster_n, d.cluster_n, all);
+  put(s.params, "split_k", p.split_k, d.split_k, all);
+  put(s.params, "raster", p.raster, d.raster, all);
+  put(s.params, "group", p.group, d.group, all);
+  put(s.params, "hint_x", p.hint_x, d.hint_x, all);
+  put(s.params, "hint_w", p.hint_w, d.hint_w, all);
+  put(s.params, "hint_y", p.hint_y, d.hint_y, all);
+  put(s.params, "producer_registers", p.producer_registers, d.producer_registers, all);
+  put(s.params, "statistics", p.statistics, d.statistics, all);
+  put(s.params, "slices", p.slices, d.slices, all);
+  put(s.params, "row_slots", p.row_slots, d.row_slots, all);
+  put(s.params, "promotion", p.promotion, d.promotion, all);
+  put(s.params, "late_trigger", p.late_trigger, d.late_trigger, all);
   return s;
 }
 
@@ -509,6 +509,13 @@ std::int64_t gemm_shared_bytes(const GemmParams& p, int sums) {
 
 bool is_hopper_family(const std::string& name) {
   return name == "small_m" || name == "multicast" || name == "gemm";
+}
+
+KernelSchedule complete_hopper(const KernelSchedule& schedule) {
+  if (schedule.family == "small_m") return schedule_of(small_m_params(schedule), true);
+  if (schedule.family == "multicast") return schedule_of(multicast_params(schedule), true);
+  if (schedule.family == "gemm") return schedule_of(gemm_params(schedule), true);
+  return schedule;
 }
 
 KernelSchedule canonical_hopper(const KernelSchedule& schedule) {

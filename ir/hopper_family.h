@@ -84,5 +84,7 @@ bool is_hopper_family(const std::string& name);
 // The same schedule with parameters that have their default values left out, as `candidates_hopper`
 // writes them; of another family, the schedule itself.
 KernelSchedule canonical_hopper(const KernelSchedule& schedule);
+// The same schedule with every parameter of its family written out.
+KernelSchedule complete_hopper(const KernelSchedule& schedule);
 
 }  // namespace tenon::ir

@@ -61,36 +61,6 @@ const std::map<std::string, std::map<std::string, Values>>& known_values() {
   return all;
 }
 
-// The parameter's value, defaults of its family included.
-std::int64_t value_of(const KernelSchedule& schedule, const std::string& name) {
-  auto known = [&](const char* text, std::int64_t value) -> std::optional<std::int64_t> {
-    if (name == text) return value;
-    return std::nullopt;
-  };
-  auto it = schedule.params.find(name);
-  if (it != schedule.params.end()) return it->second;
-  if (schedule.family == "small_m") {
-    const ir::SmallMParams p = ir::small_m_params(schedule);
-    for (auto found : {known("cluster", p.cluster), known("epilogue_warps", p.epilogue_warps),
-                       known("partials", p.partials), known("chains", p.chains),
-                       known("blocks_per_sm", p.blocks_per_sm), known("interleaved", p.interleaved),
-                       known("staged", p.staged), known("stats_first", p.stats_first),
-                       known("evict_first", p.evict_first)})
-      if (found) return *found;
-  } else if (schedule.family == "gemm") {
-    const ir::GemmParams p = ir::gemm_params(schedule);
-    for (auto found :
-         {known("consumers", p.consumers), known("cluster_m", p.cluster_m),
-          known("cluster_n", p.cluster_n), known("split_k", p.split_k), known("group", p.group),
-          known("producer_registers", p.producer_registers), known("slices", p.slices),
-          known("row_slots", p.row_slots), known("promotion", p.promotion)})
-      if (found) return *found;
-  } else if (schedule.family == "multicast" && name == "evict_first") {
-    return ir::MulticastParams{}.evict_first;
-  }
-  return 0;
-}
-
 // Two values on either side of the current one.
 Values beside(Values values, std::int64_t current) {
   std::sort(values.begin(), values.end());
@@ -166,9 +136,10 @@ std::vector<KernelSchedule> neighbours(const ir::KernelView& kernel, const Kerne
       if (s.family == schedule.family)
         for (const auto& [name, value] : s.params) domain[name].push_back(value);
   }
+  const KernelSchedule whole = ir::complete_hopper(schedule);
   std::vector<Patch> patches;
   for (const auto& [name, values] : domain)
-    for (std::int64_t value : beside(values, value_of(schedule, name)))
+    for (std::int64_t value : beside(values, whole.get(name, 0)))
       patches.push_back({{name, value}});
   if (schedule.family == "gemm")
     for (Patch& patch : tile_shapes(schedule)) patches.push_back(std::move(patch));
