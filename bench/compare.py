@@ -296,7 +296,8 @@ def main():
             for launch in ("plain", "dependent"):
                 try:
                     report = tune(arguments, *shape[:3], launch)
-                    tuning[launch] = {"seconds": report["wall_seconds"], "search": report["search"], "stop_reason": report["stop_reason"]}
+                    tuning[launch] = {"seconds": report["wall_seconds"], "search": report["search"], "stop_reason": report["stop_reason"],
+                                      "top": [[c["time_us"], c["label"], c["schedule"]] for c in report["candidates"][:12]]}
                 except (RuntimeError, ValueError, IndexError) as error:
                     tuning[launch] = {"error": str(error)[:300]}
         if arguments.library and library is None:

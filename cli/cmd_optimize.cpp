@@ -60,6 +60,9 @@ void print_funnel_details(const optimizer::Report& report) {
     fmt::print("  not lowerable: {} ({})\n", reason, count);
   for (const auto& [status, count] : report.search.failed)
     fmt::print("  failed: {} ({})\n", status, count);
+  if (report.search.rank_correlation)
+    fmt::print("  cost model: rank correlation {:.2f} with {} measured candidates\n",
+               *report.search.rank_correlation, report.search.measured);
   for (const optimizer::StepTime& step : report.steps)
     fmt::print("  step {:<12} {:.2f} s\n", step.step, step.seconds);
 }

@@ -63,6 +63,7 @@ json to_json(const optimizer::Report& report) {
                 {"compiled", s.compiled},
                 {"measured", s.measured},
                 {"failed", s.failed},
+                {"rank_correlation", s.rank_correlation ? json(*s.rank_correlation) : json()},
                 {"seconds", s.seconds}}},
               {"stop_reason", report.stop_reason},
               {"from_database", report.from_database},

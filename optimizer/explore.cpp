@@ -8,6 +8,7 @@
 #include <set>
 #include <thread>
 
+#include "measure/statistics.h"
 #include "optimizer/session.h"
 
 namespace tenon::optimizer {
@@ -192,7 +193,14 @@ void explore_candidates(Session& session) {
   auto begin = std::chrono::steady_clock::now();
   session.progress.begin("exploring", static_cast<std::int64_t>(session.strategy->remaining()));
   Explorer(session).run();
-  for (const CandidateState& c : session.candidates) session.report.search.measured += c.timed;
+  std::vector<double> estimated, measured;
+  for (const CandidateState& c : session.candidates) {
+    if (!c.timed) continue;
+    estimated.push_back(c.estimated_us);
+    measured.push_back(c.timing.median_us);
+  }
+  session.report.search.measured += measured.size();
+  session.report.search.rank_correlation = measure::rank_correlation(estimated, measured);
   session.progress.end(fmt::format("{} candidates compiled, {} timed",
                                    session.report.search.compiled, session.report.search.measured),
                        seconds_since(begin));

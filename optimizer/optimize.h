@@ -70,6 +70,8 @@ struct SearchReport {
   std::uint64_t verified = 0, lowerable = 0, compiled = 0, measured = 0;
   std::map<std::string, std::uint64_t> not_lowerable;  // by reason
   std::map<std::string, std::uint64_t> failed;         // candidates by status
+  // Spearman's, of the cost model's estimates with the times of what was measured in this run.
+  std::optional<double> rank_correlation;
   double seconds = 0;
 };
 

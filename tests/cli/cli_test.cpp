@@ -216,6 +216,7 @@ TEST_F(Cli, CompileDeviceStoresEstimatesThatRunRefusesToCallMeasured) {
   EXPECT_EQ(report["best"]["kind"], "estimated");
   EXPECT_EQ(report["search"]["lowerable"], report["search"]["verified"]);
   EXPECT_FALSE(report["search"]["failed"].contains("compile_error"));
+  EXPECT_TRUE(report["search"].contains("rank_correlation"));
   // Every distinct µGraph compiled, though the budget does not last for every schedule.
   std::set<std::string> compiled;
   for (const json& c : report["candidates"])
