@@ -24,10 +24,10 @@ Axes reordered(const Signature& signature, const Axes& axes, const std::string& 
     auto it = std::find_if(axes.begin(), axes.end(),
                            [&](const Axis& axis) { return signature.dims[axis.dim] == name; });
     if (it == axes.end() || find_dim(out, it->dim) >= 0)
-      throw UserError("--layout", layout, accepted);
+      throw UserError("layout", layout, accepted);
     out.push_back(*it);
   }
-  if (out.size() != axes.size()) throw UserError("--layout", layout, accepted);
+  if (out.size() != axes.size()) throw UserError("layout", layout, accepted);
   return out;
 }
 
@@ -44,14 +44,14 @@ Program with_layout(const Program& program, const std::string& layout) {
   auto input = std::find_if(out.signature.inputs.begin(), out.signature.inputs.end(),
                             [&](const ProgramInput& in) { return in.name == name; });
   if (equals == std::string::npos || input == out.signature.inputs.end())
-    throw UserError("--layout", layout, "INPUT=DIM,DIM…, the input being one of " + inputs);
+    throw UserError("layout", layout, "INPUT=DIM,DIM…, the input being one of " + inputs);
   input->axes = reordered(out.signature, input->axes, layout, layout.substr(equals + 1));
   for (const ProgramInput& in : out.signature.inputs) out.graph.input(in.name, in.axes);
   // Axes of values are inferred again; outputs stay stored as they were declared.
   for (const Node& node : program.graph.nodes()) out.graph.append(node);
   for (std::size_t o = 0; o < out.signature.outputs.size(); ++o)
     if (!(out.graph.axes(out.signature.outputs[o].value) == out.signature.output_axes[o]))
-      throw UserError("--layout", layout,
+      throw UserError("layout", layout,
                       "an order that leaves output " + out.signature.outputs[o].name + " as it is");
   validate(out);
   return out;

@@ -6,6 +6,7 @@
 #include <new>
 
 #include "ir/error.h"
+#include "ir/layout.h"
 #include "runtime/layer.h"
 #include "runtime/signature.h"
 #include "runtime/tenon.h"
@@ -98,6 +99,16 @@ ir::Program program_of(const std::string& text) {
   return text.find('\n') == std::string::npos ? ir::catalog_program(text) : ir::parse_program(text);
 }
 
+// "w=n,k;v=n,k": the program with these inputs stored so.
+ir::Program with_layouts(ir::Program program, const std::string& layouts) {
+  for (std::size_t at = 0; at < layouts.size();) {
+    const std::size_t end = std::min(layouts.find(';', at), layouts.size());
+    program = ir::with_layout(program, layouts.substr(at, end - at));
+    at = end + 1;
+  }
+  return program;
+}
+
 // The struct as this library knows it, from one that may be shorter.
 tenon_bind_options options_of(const tenon_bind_options* given) {
   tenon_bind_options options{};
@@ -172,8 +183,9 @@ tenon_status tenon_bind_with(tenon_library* library, const char* program, const 
     const tenon_bind_options asked = options_of(options);
     auto type = ir::dtype_from_name(dtype);
     if (!type || *type == ir::DType::kElem) throw UserError("dtype", dtype, "bf16, fp16, fp32");
+    const std::string layouts = asked.layouts == nullptr ? "" : asked.layouts;
     const ir::Workload workload =
-        ir::make_workload(program_of(program), parse_dims(dims), *type,
+        ir::make_workload(with_layouts(program_of(program), layouts), parse_dims(dims), *type,
                           parse_attributes(asked.attributes == nullptr ? "" : asked.attributes));
     runtime::BindOptions bind;
     bind.m_min = asked.m_min == 0 ? 1 : asked.m_min;
@@ -187,7 +199,8 @@ tenon_status tenon_bind_with(tenon_library* library, const char* program, const 
     kernel->layer = library->library->bind(
         workload, bind, std::vector<const void*>(inputs, inputs + count), stream, why);
     if (!kernel->layer)
-      throw NotFound("nothing is stored for " + ir::print(workload) + " on " +
+      throw NotFound("nothing is stored for " + ir::print(workload) +
+                     (layouts.empty() ? "" : " with layout " + layouts) + " on " +
                      library->library->device().id + ": " + why);
     *out = kernel.release();
   });

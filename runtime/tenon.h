@@ -65,6 +65,10 @@ typedef struct {
                              Only then plans that need the device to themselves are used */
   int no_vendor_library;  /* nonzero: no plan with a product by cuBLASLt */
   const char* attributes; /* "eps=1e-05"; NULL: the program's own */
+  /* "w=n,k": the order in which the axes of an input lie in memory, the last one contiguous;
+     several separated by ';'. NULL: the program's own, "w=k,n". Another layout is another workload,
+     stored by `tenon optimize --layout`; TENON_NOT_FOUND where there is none. */
+  const char* layouts;
 } tenon_bind_options;
 
 /* Binds a program to weights, for every number of rows from options->m_min to the m in `dims`:
@@ -73,8 +77,9 @@ typedef struct {
  *
  * `program` is a catalog name or a program in the text form; `dims` "m=16,k=4096,n=6144"; `dtype`
  * "bf16", "fp16" or "fp32"; `options` may be NULL. `inputs`: the program's inputs in signature
- * order (entries of activations may be NULL). A parameter must stay where it is while
- * tenon_kernel_reads() says so; others may be freed. */
+ * order (entries of activations may be NULL). A parameter must stay where it is, and as it is,
+ * while tenon_kernel_reads() says so; the others are released: their memory may be freed or reused
+ * once this has returned. */
 TENON_API tenon_status tenon_bind_with(tenon_library* library, const char* program,
                                        const char* dims, const char* dtype,
                                        const tenon_bind_options* options, const void* const* inputs,

@@ -48,7 +48,8 @@ class Kernel {
     check_status(tenon_launch_one(handle_.get(), x, y, m, stream, dependent));
   }
   std::int64_t m_max() const { return tenon_kernel_m_max(handle_.get()); }
-  // Whether launches read parameter number `input`; otherwise its memory may be freed.
+  // Whether launches read parameter number `input`; otherwise it is released: its memory may be
+  // freed.
   bool reads(int input) const { return tenon_kernel_reads(handle_.get(), input) != 0; }
   // What serves m rows: tenon_kernel_segment.
   tenon_segment segment(std::int64_t m) const {
@@ -71,6 +72,7 @@ struct Binding {
   std::int64_t m_min = 1;
   bool dependent = false, exclusive = false, vendor_library = true;
   std::string attributes;  // "eps=1e-05"
+  std::string layouts;     // "w=n,k": how inputs lie in memory, where not as the program has them
 };
 
 // A tuning database opened for a device (tenon_library).
@@ -102,6 +104,7 @@ class Library {
     options.exclusive = binding.exclusive;
     options.no_vendor_library = !binding.vendor_library;
     options.attributes = binding.attributes.empty() ? nullptr : binding.attributes.c_str();
+    options.layouts = binding.layouts.empty() ? nullptr : binding.layouts.c_str();
     tenon_kernel* kernel = nullptr;
     check_status(tenon_bind_with(handle_.get(), program.c_str(), dims.c_str(), dtype.c_str(),
                                  &options, inputs, stream, &kernel));

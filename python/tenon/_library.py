@@ -54,16 +54,18 @@ class Library:
 
     def bind(self, program: str, parameters: Mapping[str, Any], *, max_m: int = DEFAULT_MAX_M, min_m: int = 1,
              dtype: Optional[str] = None, attributes: Optional[Mapping[str, float]] = None,
-             dims: Optional[Mapping[str, int]] = None, dependent: bool = False, exclusive: bool = False,
-             vendor_library: bool = True, stream: Optional[int] = None) -> "Kernel":
+             dims: Optional[Mapping[str, int]] = None, layouts: Optional[Mapping[str, str]] = None, dependent: bool = False,
+             exclusive: bool = False, vendor_library: bool = True, stream: Optional[int] = None) -> "Kernel":
         """Binds `program` to weights, for calls of `min_m` to `max_m` rows.
 
         `parameters` are arrays by the names of the program's parameters, on the library's device;
         dims and dtype follow from their shapes and types unless given. `attributes` are those of the
-        program (eps). `exclusive` promises that launches of exclusive kernels never overlap on the
+        program (eps). `layouts` says in which order the axes of an input lie in memory where not as the program
+        has them: {"w": "n,k"} for weights that nn.Linear keeps, which then bind without a copy if the
+        database holds plans for that layout (`tenon optimize --layout`). `exclusive` promises that launches of exclusive kernels never overlap on the
         device, which admits plans that need it to themselves. Raises NotFoundError where the database
         holds nothing that fits."""
-        described = signature(program)
+        described = _laid_out(signature(program), layouts or {})
         names = [i["name"] for i in described["inputs"] if i["role"] == "parameter"]
         if sorted(parameters) != sorted(names):
             raise BadInputError(f"parameters are {', '.join(sorted(parameters)) or 'none'}; {program} has {', '.join(names)}")
@@ -83,7 +85,8 @@ class Library:
             addresses[i] = array.address
         dtype = dtype or _common_dtype(views, described)
         options = _native.BindOptions(c.sizeof(_native.BindOptions), min_m, int(dependent), int(exclusive), int(not vendor_library),
-                                      ",".join(f"{k}={v!r}" for k, v in attributes.items()).encode() if attributes else None)
+                                      ",".join(f"{k}={v!r}" for k, v in attributes.items()).encode() if attributes else None,
+                                      ";".join(f"{k}={v}".replace(" ", "") for k, v in layouts.items()).encode() if layouts else None)
         handle = c.c_void_p()
         check(lib.tenon_bind_with(self._handle, program.encode(), ",".join(f"{k}={v}" for k, v in extents.items()).encode(), dtype.encode(),
                                   c.byref(options), addresses, stream, c.byref(handle)))
@@ -109,6 +112,19 @@ class Library:
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
             self.close()
+
+
+def _laid_out(described: Dict[str, Any], layouts: Mapping[str, str]) -> Dict[str, Any]:
+    """A signature with the axes of inputs in the order of `layouts`."""
+    inputs = {item["name"]: item for item in described["inputs"]}
+    for name, layout in layouts.items():
+        if name not in inputs:
+            raise BadInputError(f"layouts has '{name}'; the inputs of {described['program']} are {', '.join(inputs)}")
+        order = [axis.strip() for axis in layout.split(",")]
+        if sorted(order) != sorted(inputs[name]["axes"]):
+            raise BadInputError(f"layout is '{name}={layout}'; accepted: the axes {','.join(inputs[name]['axes'])} in any order")
+        inputs[name]["axes"] = order
+    return described
 
 
 def _common_dtype(views: Mapping[str, Array], described: Mapping[str, Any]) -> str:

@@ -31,7 +31,7 @@ TEST(Layout, RefusesWhatIsNoOrderOfTheAxes) {
     FAIL();
   } catch (const UserError& error) {
     EXPECT_EQ(std::string(error.what()),
-              UserError("--layout", "w=n,m", "the axes k,n in any order").what());
+              UserError("layout", "w=n,m", "the axes k,n in any order").what());
   }
 }
 

@@ -6,10 +6,10 @@ pack=$2
 folder=$3
 rm -f "$folder"/tuning.db* "$folder"/pack.db
 
-# tune PROGRAM M N DTYPE: with little time first, with more where a busy machine found nothing in it.
+# tune PROGRAM M N DTYPE [OPTION …]: with little time first, with more where a busy machine found nothing in it.
 tune() {
   for budget in 3s 20s 60s; do
-    if "$tenon" optimize "$1" --m "$2" --k 48 --n "$3" --dtype "$4" --device host --db "$folder/tuning.db" --budget $budget \
+    if "$tenon" optimize "$1" --m "$2" --k 48 --n "$3" --dtype "$4" "${@:5}" --device host --db "$folder/tuning.db" --budget $budget \
       >"$folder/tune.log" 2>&1; then return 0; fi
   done
   cat "$folder/tune.log"
@@ -20,6 +20,9 @@ for dtype in fp32 bf16; do
   tune rmsnorm_linear 16 40 $dtype
 done
 tune rmsnorm_linear 4 60 bf16
+# Weights as nn.Linear keeps them, and in no other way.
+tune rmsnorm_linear 4 36 fp32 --layout w=n,k
+tune rmsnorm_linear 4 36 bf16 --layout w=n,k
 tune rmsnorm_gated_mlp_in 4 20 bf16
 tune layernorm_linear 4 40 bf16
 "$pack" "$folder/tuning.db" "$folder/pack.db"

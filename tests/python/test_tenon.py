@@ -75,6 +75,19 @@ class Package(unittest.TestCase):
         x = self.draw(5, K)
         self.check(kernel(x), x)
 
+    def test_weights_in_another_layout(self):
+        w = self.draw(36, K)  # [n, k], as nn.Linear keeps it
+        bind = lambda w, **more: self.library.bind("rmsnorm_linear", {"g": self.g, "w": w}, max_m=20, **more)
+        kernel = bind(w, layouts={"w": "n,k"})
+        for m in (1, 4, 20):
+            x = self.draw(m, K)
+            self.check(kernel(x), x, w=w.T)
+        # The one layout is not taken for the other.
+        self.says(tenon.NotFoundError, "n is 40", lambda: bind(w.T.copy()))
+        self.says(tenon.NotFoundError, "w=n,k", lambda: bind(self.w.T.copy(), layouts={"w": "n,k"}))
+        self.says(tenon.BadInputError, "axes k,n in any order", lambda: bind(w, layouts={"w": "n,q"}))
+        self.says(tenon.BadInputError, "are x, g, w", lambda: bind(w.T.copy(), layouts={"v": "n,k"}))
+
     def test_threads(self):
         wrong = []
 

@@ -9,11 +9,12 @@
 
 #include "cache/database.h"
 #include "host_plan.h"
+#include "ir/layout.h"
 #include "ir/mugraph.h"
 #include "ir/sha256.h"
 #include "ir/workload.h"
 #include "runtime/device.h"
-#include "runtime/tenon.h"
+#include "runtime/tenon.hpp"
 
 namespace tenon::runtime {
 namespace {
@@ -32,11 +33,19 @@ class CApi : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // Stores the one-pass fixture as a measured and accepted plan of the host.
-  void store_winner() {
-    ir::Workload workload = ir::make_workload(ir::catalog_program("rmsnorm_linear"),
-                                              {{"m", kM}, {"k", kK}, {"n", kN}}, ir::DType::kF32);
-    ir::MuGraph graph = test::fixture("rmsnorm_one_pass");
+  // Stores the one-pass fixture as a measured and accepted plan of the host, for weights as the
+  // program has them or [n, k].
+  void store_winner(bool transposed = false) {
+    ir::Program program = ir::catalog_program("rmsnorm_linear");
+    std::string text = test::read_file(test::fixture_path("rmsnorm_one_pass"));
+    if (transposed) {
+      program = ir::with_layout(program, "w=n,k");
+      const std::string from = "w: T[k, n]", to = "w: T[n, k]";
+      text.replace(text.find(from), from.size(), to);
+    }
+    ir::Workload workload =
+        ir::make_workload(program, {{"m", kM}, {"k", kK}, {"n", kN}}, ir::DType::kF32);
+    ir::MuGraph graph = ir::parse_mugraph(text);
     ir::LaunchPlan plan =
         test::host_plan(graph, {{"m", kM}, {"k", kK}, {"n", kN}}, ir::DType::kF32, {"host", {}});
     auto database = cache::Database::open(path_);
@@ -131,6 +140,66 @@ TEST_F(CApi, BindsAndLaunchesAStoredPlan) {
   EXPECT_EQ(tenon_launch(kernel, inputs, outputs, 1000000, nullptr, 0), TENON_BAD_INPUT);
   tenon_kernel_close(kernel);
   tenon_library_close(library);
+}
+
+TEST_F(CApi, BindsWeightsInAnotherLayout) {
+  store_winner(true);
+  tenon::Library library(path_, "host");
+  std::vector<float> x(kM * kK), g(kK), w(kN * kK), y(kM * kN, NAN);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(static_cast<int>(i % 7) - 3);
+  for (std::size_t i = 0; i < g.size(); ++i) g[i] = 1 + 0.5f * static_cast<float>(i);
+  for (std::size_t i = 0; i < w.size(); ++i) w[i] = static_cast<float>(static_cast<int>(i % 6) - 2);
+  const void* inputs[] = {nullptr, g.data(), w.data()};
+  auto bind = [&](const char* layouts) {
+    Binding binding;
+    binding.layouts = layouts;
+    return library.bind("rmsnorm_linear", "m=3,k=5,n=4", "fp32", inputs, nullptr, binding);
+  };
+  auto status = [&](const char* layouts) {
+    try {
+      bind(layouts);
+    } catch (const RuntimeError& error) {
+      EXPECT_EQ(std::string(error.what()).find('\n'), std::string::npos) << error.what();
+      return error.status();
+    }
+    return TENON_OK;
+  };
+  tenon::Kernel kernel = bind("w=n,k");
+  kernel.launch(x.data(), y.data(), kM);
+  for (std::size_t i = 0; i < kM; ++i) {
+    double squares = 0;
+    for (std::size_t l = 0; l < kK; ++l) squares += double{x[i * kK + l]} * x[i * kK + l];
+    for (std::size_t j = 0; j < kN; ++j) {
+      double sum = 0;
+      for (std::size_t l = 0; l < kK; ++l) sum += double{x[i * kK + l]} * g[l] * w[j * kK + l];
+      EXPECT_NEAR(y[i * kN + j], sum / std::sqrt(squares / kK + 1e-6), 1e-4);
+    }
+  }
+  EXPECT_EQ(status("w=n,k;g=k"), TENON_OK);
+  // Nothing else is stored, and nothing else is taken for it.
+  EXPECT_EQ(status(""), TENON_NOT_FOUND);
+  EXPECT_EQ(status("w=k,n"), TENON_NOT_FOUND);
+  EXPECT_EQ(status("w=n,k;x=k,m"), TENON_NOT_FOUND);
+  for (const char* bad : {"w", "w=n", "w=n,k,m", "q=n,k", ";", "w=n,k;;"})
+    EXPECT_EQ(status(bad), TENON_BAD_INPUT) << bad;
+}
+
+TEST_F(CApi, OptionsOfAnOlderCallerAreShorter) {
+  store_winner();
+  std::vector<float> g(kK), w(kK * kN);
+  const void* inputs[] = {nullptr, g.data(), w.data()};
+  tenon_library* handle = nullptr;
+  ASSERT_EQ(tenon_library_open(path_.c_str(), "host", &handle), TENON_OK);
+  tenon_bind_options options{};
+  options.size = offsetof(tenon_bind_options, layouts);
+  options.layouts = "what lies behind an older caller's struct";
+  tenon_kernel* kernel = nullptr;
+  EXPECT_EQ(tenon_bind_with(handle, "rmsnorm_linear", "m=3,k=5,n=4", "fp32", &options, inputs,
+                            nullptr, &kernel),
+            TENON_OK)
+      << tenon_last_error();
+  tenon_kernel_close(kernel);
+  tenon_library_close(handle);
 }
 
 TEST_F(CApi, SaysWhatIsWrong) {
