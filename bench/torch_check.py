@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """tenon.torch on a GPU: modules against float64 under every way of calling them (eager, inference mode,
-torch.compile, CUDA graphs, other streams, many threads), changed weights, shapes without a kernel.
+torch.compile, CUDA graphs, other streams, many threads), changed weights, released weights, shapes without a kernel.
 
   bench/torch_check.py --db tuning.db        # which holds rmsnorm_linear 16x4096x6144, eps 1e-6
+  bench/torch_check.py --db natural.db --natural      # the same, for weights [n, k] (optimize --layout w=n,k)
 """
 import argparse
 import sys
@@ -34,12 +35,64 @@ def right(y, x, norm, weight, bound):
     return error <= bound, f"row error {error:.2e}, at most {bound:.2e}"
 
 
+def released(a, dtype, right_of):
+    """Modules without their original weights: the device's memory, the results, state dicts."""
+    cuda = a.device == "cuda"
+    norm = torch.nn.RMSNorm(a.k, eps=1e-6, device=a.device, dtype=dtype)
+    torch.nn.init.normal_(norm.weight)
+    x = torch.randn(16, a.k, device=a.device, dtype=dtype)
+
+    def memory():
+        if cuda:
+            torch.cuda.synchronize()
+        return torch.cuda.memory_allocated() if cuda else 0
+
+    for widths, keep in (((a.n,), "cpu"), ((a.n,), None), ((a.n - 8, 8), "cpu"), ((a.n - 8, 8), None)):
+        name = f"released, {len(widths)} layers, keep={keep}"
+        linears = [torch.nn.Linear(a.k, n, bias=False, device=a.device, dtype=dtype) for n in widths]
+        fused = tt.RMSNormLinear.from_torch(norm, *linears, max_m=64)
+        call = (lambda x: fused(x)) if len(widths) == 1 else (lambda x: torch.cat(fused(x), -1))
+        state = {k: v.detach().cpu().clone() for k, v in fused.state_dict().items()}
+        weight = torch.cat([state[k] for k in sorted(state) if k.startswith("linear")]).to(a.device)
+        with torch.no_grad():
+            y = call(x)
+            check(name + ": right before", *right_of(y, x, norm, weight))
+            reads = sorted(fused._bound)
+            before = memory()
+            freed = fused.release_originals(keep)
+            after = memory()
+            check(name + f": memory given back (launches read {reads or 'nothing of the weights'})", not cuda or before - after == freed,
+                  f"{before - after} bytes, {freed} were said")
+            check(name + ": the same result", torch.equal(call(x), y))
+            if cuda:
+                graph = torch.cuda.CUDAGraph()
+                with torch.cuda.graph(graph):
+                    z = call(x)
+                graph.replay()
+                torch.cuda.synchronize()
+                check(name + ": the same in a CUDA graph", torch.equal(z, y))
+            same = lambda own: own.keys() == state.keys() and all(torch.equal(own[k].cpu(), state[k]) for k in state)
+            if keep == "cpu" or reads:
+                check(name + ": the state dict", same(fused.state_dict()))
+            elif freed:
+                try:
+                    fused.state_dict()
+                    check(name + ": a state dict of dropped weights is refused", False)
+                except tenon.BadInputError as error:
+                    check(name + ": a state dict of dropped weights is refused", "released" in str(error), str(error))
+            fused.load_state_dict(state)
+            check(name + ": loaded again", same(fused.state_dict()) and torch.equal(call(x), y))
+            t = torch.randn(65, a.k, device=a.device, dtype=dtype)
+            check(name + ": and the plain form is there again", *right_of(call(t), t, norm, weight))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--db", required=True)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--k", type=int, default=4096)
     parser.add_argument("--n", type=int, default=6144)
+    parser.add_argument("--natural", action="store_true", help="the database holds plans for weights as nn.Linear keeps them, and no others")
     a = parser.parse_args()
     cuda = a.device == "cuda"
     tt.set_database(a.db)
@@ -127,8 +180,10 @@ def main():
             check("a shape without a kernel warns once", len([w for w in caught if "plain PyTorch form" in str(w.message)]) == 1, str([str(w.message) for w in caught])[:200])
             check("and is right", *right(t, x, norm, other.linear.weight, bound))
         kernel = tenon.Library(a.db, "cuda:0" if cuda else "host").bind(
-            "rmsnorm_linear", {"g": norm.weight.detach(), "w": weight.t().contiguous()}, max_m=16)
+            "rmsnorm_linear", {"g": norm.weight.detach(), "w": weight if a.natural else weight.t().contiguous()}, max_m=16,
+            layouts={"w": "n,k"} if a.natural else None)
         check("tenon.Library with torch tensors", *right(kernel(x), x, norm, weight, bound))
+    released(a, dtype, lambda y, x, norm, weight: right(y, x, norm, weight, bound))
     print(f"{len(failures)} failed" if failures else "all passed")
     return 1 if failures else 0
 

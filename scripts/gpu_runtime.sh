@@ -25,6 +25,7 @@ parts=${*:-tune tests launch block}
 out=${TENON_GPU_OUT:-$(mktemp -d)}
 mkdir -p "$out"
 database=$out/runtime.db
+natural=$out/natural.db # weights as nn.Linear keeps them
 python=${PYTHON:-python3}
 export PYTHONPATH=$bundle/python TENON_LIBRARY=$bundle/lib/libtenon_runtime.so TENON_COMMAND=$bundle/bin/tenon
 failures=()
@@ -47,9 +48,9 @@ part() {
 
 has_torch() { "$python" -c 'import torch, sys; sys.exit(not torch.cuda.is_available())' 2>/dev/null; }
 
-# tune M K N EPS
+# tune M K N EPS [OPTION …]
 tune() {
-  "$bundle/bin/tenon" optimize rmsnorm_linear --m "$1" --k "$2" --n "$3" --attribute "eps=$4" --device cuda:0 \
+  "$bundle/bin/tenon" optimize rmsnorm_linear --m "$1" --k "$2" --n "$3" --attribute "eps=$4" "${@:5}" --device cuda:0 \
     --db "$database" --budget "${TENON_BUDGET:-20}s" --top 3
 }
 
@@ -57,12 +58,14 @@ tune() {
 part tune "tune 16x4096x6144" tune 16 4096 6144 1e-5
 part tune "tune 16x4096x28672" tune 16 4096 28672 1e-5
 part tune "tune 16x4096x6144 eps 1e-6" env TENON_BUDGET=8 bash -c "$(declare -f tune); bundle=$bundle database=$database; tune 16 4096 6144 1e-6"
+part tune "tune 16x4096x6144 weights n,k" env TENON_BUDGET=8 bash -c "$(declare -f tune); bundle=$bundle database=$natural; tune 16 4096 6144 1e-6 --layout w=n,k"
 part tests "tests of layers" env TENON_SOAK_SECONDS="${TENON_SOAK_SECONDS:-30}" TENON_CYCLES="${TENON_CYCLES:-10000}" \
   "$bundle/bin/tenon_gpu_tests" --gtest_filter='GpuLayer.*:CudaExecutable.*'
 part launch "launch overhead c++" env TENON_LAUNCH_DB="$database" TENON_GPU_OUT="$out" "$bundle/bin/tenon_gpu_tests" --gtest_filter='LaunchOverhead.*'
 if has_torch; then
   part launch "launch overhead python" "$python" "$bundle/bench/launch_overhead.py" --db "$database" --out "$out/launch_overhead_python.json"
   part tests "tests of tenon.torch" "$python" "$bundle/bench/torch_check.py" --db "$database"
+  part tests "tests of tenon.torch weights n,k" "$python" "$bundle/bench/torch_check.py" --db "$natural" --natural
   part block "cuda graph example" "$python" "$bundle/examples/cuda_graph.py" --db "$database"
   part block "llama block" "$python" "$bundle/examples/llama_block.py" --db "$database" --peers "${TENON_PEERS-default}" \
     --must-win --out "$out/llama_block.json"

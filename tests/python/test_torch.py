@@ -165,6 +165,132 @@ class Modules(unittest.TestCase):
         linear.bias.add_(1)
         self.assertLessEqual((fused(x).float() - want - 1).norm() / want.norm(), 2e-2)
 
+    def natural(self, *widths):
+        """A module whose kernel is stored for weights as nn.Linear keeps them: 36 columns."""
+        self.linears = [torch.nn.Linear(K, n, bias=False, dtype=torch.bfloat16) for n in widths]
+        fused = tt.RMSNormLinear.from_torch(self.norm, *self.linears, max_m=50)
+        return (lambda x: (fused(x),)) if len(widths) == 1 else fused, fused
+
+    @torch.no_grad()
+    def test_weights_as_linear_keeps_them(self):
+        for widths in ((36,), (20, 16)):
+            call, fused = self.natural(*widths)
+            for m in (1, 4, 50):
+                x = self.draw(m)
+                self.right(call(x), x)
+            self.assertEqual(fused.state, "bound")
+            # What is read is the weight itself where there is one.
+            for held in fused._bound.values():
+                self.assertEqual(held.shape, (36, K))
+                self.assertEqual(held.data_ptr() == self.linears[0].weight.data_ptr(), len(widths) == 1)
+
+    @torch.no_grad()
+    def test_originals_are_released_and_come_back(self):
+        for natural in (False, True):
+            call, fused = self.natural(20, 16) if natural else (self.fused, self.fused)
+            x, state = self.draw(7), {k: v.clone() for k, v in fused.state_dict().items()}
+            y = torch.cat(call(x), -1)
+            held = bool(fused._bound)
+            freed = fused.release_originals(keep=None)
+            self.assertEqual(freed, sum(v.numel() * 2 for k, v in state.items() if k.startswith("linears")))
+            self.assertTrue(torch.equal(torch.cat(call(x), -1), y))
+            self.assertEqual(fused.release_originals(keep=None), 0)
+            compiled = torch.compile(lambda x: fused(x), fullgraph=True, backend="aot_eager")
+            self.assertTrue(torch.equal(torch.cat(compiled(x), -1), y))
+            if held:  # views of what the kernel reads: nothing is lost
+                self.same_state(fused.state_dict(), state)
+            else:
+                self.assertEqual([l.weight.device.type for l in self.linears], ["meta"] * 2)
+                for wrong in (fused.state_dict, torch.nn.Sequential(fused).state_dict, fused.restore_originals, lambda: call(self.draw(51)),
+                              lambda: fused.to(torch.float32), lambda: call(x.float())):
+                    with self.assertRaisesRegex(tenon.BadInputError, "released"):
+                        wrong()
+                self.assertTrue(torch.equal(torch.cat(call(x), -1), y))
+                with torch.enable_grad(), self.assertRaisesRegex(tenon.BadInputError, "gradients"):
+                    call(x)
+                # A part of a state dict leaves the rest away, and says so.
+                fused.load_state_dict({"linears.0.weight": state["linears.0.weight"]}, strict=False)
+                with self.assertRaisesRegex(tenon.BadInputError, "released"):
+                    call(x)
+            fused.load_state_dict(state)
+            self.same_state(fused.state_dict(), state)
+            self.assertTrue(torch.equal(torch.cat(call(x), -1), y))
+            z = self.draw(51)
+            self.right(call(z), z)
+            changed = {k: v * 0.5 for k, v in state.items()}
+            fused.release_originals(keep=None)
+            torch.nn.Sequential(fused).load_state_dict({f"0.{k}": v for k, v in changed.items()})
+            self.right(call(x), x)
+
+    def same_state(self, one, other):
+        self.assertEqual(one.keys(), other.keys())
+        for name in one:
+            self.assertEqual((one[name].shape, one[name].dtype), (other[name].shape, other[name].dtype))
+            self.assertTrue(torch.equal(one[name].cpu(), other[name].cpu()), name)
+
+    @torch.no_grad()
+    def test_originals_kept_on_the_host(self):
+        # Here they are there already: nothing is freed, everything goes on.
+        x, state = self.draw(7), {k: v.clone() for k, v in self.fused.state_dict().items()}
+        y = torch.cat(self.fused(x), -1)
+        bound = bool(self.fused._bound)
+        freed = self.fused.release_originals()
+        self.assertEqual(freed > 0, bound)
+        self.same_state(self.fused.state_dict(), state)
+        self.assertTrue(torch.equal(torch.cat(self.fused(x), -1), y))
+        self.fused.restore_originals()
+        self.assertTrue(torch.equal(torch.cat(self.fused(x), -1), y))
+        with self.assertRaisesRegex(tenon.BadInputError, "'disk'"):
+            self.fused.release_originals(keep="disk")
+
+    @torch.no_grad()
+    def test_a_released_tensor_that_something_else_holds_lives_on(self):
+        self.fused.bind()
+        held = [l.weight for l in self.linears]
+        values = [w.clone() for w in held]
+        self.fused.release_originals(keep=None)
+        for weight, value in zip(held, values):
+            self.assertTrue(torch.equal(weight, value))
+
+    @torch.no_grad()
+    def test_weights_become_views_of_a_copy_that_the_kernel_reads(self):
+        from tenon.torch._release import adopt_views
+        state = {k: v.clone() for k, v in self.fused.state_dict().items()}
+        # [n, k] as a joined copy is, and as a transposed one is seen.
+        for held in (torch.cat([l.weight for l in self.linears]), torch.cat([l.weight for l in self.linears]).t().contiguous().t()):
+            self.assertEqual(adopt_views(self.linears, held), 2 * N * K)
+            self.assertEqual(adopt_views(self.linears, held), 0)
+            self.same_state(self.fused.state_dict(), state)
+            self.assertEqual(self.linears[1].weight.data_ptr(), held[N - 8:].data_ptr())
+            x = self.draw(6)
+            self.right(self.fused(x), x)
+        self.linears[1].weight.mul_(2)
+        self.right(self.fused(x), x)
+        self.fused.load_state_dict(state)
+        self.right(self.fused(x), x)
+
+    @torch.no_grad()
+    def test_gated_mlp_without_its_originals(self):
+        gate, up = (torch.nn.Linear(K, 20, bias=False, dtype=torch.bfloat16) for _ in range(2))
+        down = torch.nn.Linear(20, K, bias=False, dtype=torch.bfloat16)
+        mlp = tt.RMSNormGatedMLP.from_torch(self.norm, gate, up, down, max_m=16)
+        x, state = self.draw(5), {k: v.clone() for k, v in mlp.state_dict().items()}
+        y = mlp(x)
+        mlp.release_originals(keep=None)
+        self.assertTrue(torch.equal(mlp(x), y))
+        mlp.load_state_dict(state)
+        self.assertTrue(torch.equal(mlp(x), y))
+        self.same_mlp(mlp, x)
+
+    @torch.no_grad()
+    def test_nothing_is_released_where_nothing_is_stored(self):
+        fused = tt.RMSNormLinear.from_torch(self.norm, torch.nn.Linear(K, 9, bias=False, dtype=torch.bfloat16))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            with self.assertRaisesRegex(tenon.BadInputError, "no kernel is stored"):
+                fused.release_originals()
+        self.assertEqual(fused.linear.weight.device.type, "cpu")
+
     def test_refuses(self):
         biased = torch.nn.Linear(K, 4, dtype=torch.bfloat16)
         for call in (lambda: tt.RMSNormLinear.from_torch(self.norm, biased), lambda: tt.RMSNormLinear.from_torch(self.norm),

@@ -13,6 +13,7 @@ from .. import _native
 from .._library import DEFAULT_MAX_M, Kernel, Library
 from .._optimize import optimize
 from . import _operator
+from ._release import Originals, adopt_views
 
 _layer = _operator.layer
 is_compiling = torch.compiler.is_compiling
@@ -52,12 +53,18 @@ def _refresh_loaded(module: "Fused", _: Any) -> None:
 class Fused(nn.Module):
     """A normalization and the products that read it, as one tuned kernel where one is stored.
 
+    Weights are bound as nn.Linear keeps them, without a copy, where the database holds plans for that layout
+    (`tenon optimize --layout w=n,k`), else through a transposed copy that lives until the kernel has its own form of them.
+    `release_originals()` gives their memory back.
+
     The original modules are its children and keep their parameters, so that state dicts interchange. The plain form
     runs while gradients are needed, and where nothing is stored for the shape: then a warning says so,
     once for each shape, or with tune="first_use" the shapes in `tune_m` are tuned. Weights that change in
     place are noticed by their version; after a change that PyTorch does not count, call `refresh()`."""
 
     _program = ""
+    # Parameters of the program that PyTorch keeps in another layout: {"w": "n,k"}.
+    _layouts: Dict[str, str] = {}
 
     def __init__(self, *, max_m: int = DEFAULT_MAX_M, tune: Optional[str] = None, tune_m: Tuple[int, ...] = (1, 16, 64, 256, 1024, 4096),
                  budget: str = "30s", dependent: bool = False, exclusive: bool = False):
@@ -69,6 +76,8 @@ class Fused(nn.Module):
         self._kernel: Optional[Kernel] = None
         self._state = "unbound"  # "bound", "plain"
         self._stamp: Any = None
+        self._originals = Originals()
+        self._bound: Dict[str, torch.Tensor] = {}  # what the kernel was bound to and still reads, as PyTorch keeps it
         self._watch: Optional[List[Tuple[Dict[str, Any], str, torch.Tensor, Optional[int]]]] = None
         self._columns = 0  # of the kernel's result
         self._post: Optional[Callable[[torch.Tensor], torch.Tensor]] = None  # from that to the module's
@@ -88,7 +97,11 @@ class Fused(nn.Module):
         raise NotImplementedError
 
     def _parameters_by_name(self) -> Dict[str, torch.Tensor]:
-        """The program's parameters, by its names; contiguous."""
+        """The program's parameters, by its names, laid out as PyTorch keeps them."""
+        raise NotImplementedError
+
+    def _owners(self) -> Dict[str, List[nn.Module]]:
+        """Whose weights, one below the other, a parameter of `_layouts` is."""
         raise NotImplementedError
 
     def _attributes(self) -> Dict[str, float]:
@@ -120,6 +133,8 @@ class Fused(nn.Module):
 
     def bind(self) -> bool:
         """Binds now; False where nothing is stored for this shape. Not legal in a stream capture."""
+        if self._originals:
+            self.restore_originals()
         watched = self._watched()
         weight = watched[0]
         dtype = _DTYPES.get(weight.dtype)
@@ -139,25 +154,76 @@ class Fused(nn.Module):
             return self._use_plain(str(error))
         self._columns = self._kernel_width()
         _operator.set_kernel(self._number, kernel, weight, self._columns, self.dependent)
-        self._kernel, self._state, self._stamp = kernel, "bound", self._stamp_now()
+        self._kernel, self._state = kernel, "bound"
+        self._watch_weights()
+        return True
+
+    def _watch_weights(self) -> None:
+        self._stamp = self._stamp_now()
         # What each call compares: where a tensor is registered, itself, how often it was written to.
         self._watch = [(owner._parameters, name, tensor, None if tensor.is_inference() else tensor._version)
-                       for tensor in watched for owner in self.modules() for name, own in owner._parameters.items() if own is tensor]
-        return True
+                       for tensor in self._watched() for owner in self.modules() for name, own in owner._parameters.items() if own is tensor]
 
     def _bind_some(self, device: torch.device, dtype: str) -> Kernel:
         """The kernel to use, where there is a choice of programs."""
         return self._bind(device, dtype)
 
     def _bind(self, device: torch.device, dtype: str) -> Kernel:
+        """In PyTorch's layout where that is stored, else in the program's own."""
         with torch.no_grad():
             parameters = {k: v.detach().contiguous() for k, v in self._parameters_by_name().items()}
+        try:
+            return self._bind_in(device, dtype, parameters, self._layouts)
+        except _native.NotFoundError:
+            transposed = {k: v.t().contiguous() if k in self._layouts else v for k, v in parameters.items()}
+            return self._bind_in(device, dtype, transposed, {})
+
+    def _bind_in(self, device: torch.device, dtype: str, parameters: Dict[str, torch.Tensor], layouts: Dict[str, str]) -> Kernel:
         stream = torch.cuda.current_stream(device).cuda_stream if device.type == "cuda" else None
-        return library_for(device).bind(self._program, parameters, max_m=self.max_m, dtype=dtype, attributes=self._attributes(),
-                                        dependent=self.dependent, exclusive=self.exclusive, stream=stream)
+        kernel = library_for(device).bind(self._program, parameters, max_m=self.max_m, dtype=dtype, attributes=self._attributes(), layouts=layouts,
+                                          dependent=self.dependent, exclusive=self.exclusive, stream=stream)
+        self._bound = {name: parameters[name] if name in layouts else parameters[name].t() for name in self._layouts if kernel.reads(name)}
+        return kernel
+
+    # The originals ----------------------------------------------------------------------------------------
+
+    def release_originals(self, keep: Optional[str] = "cpu") -> int:
+        """Gives back the device memory of the original weights that launches do not need; returns the bytes.
+
+        Binds first, where that has not been done. Weights that the kernel holds in a form of its own leave the device:
+        keep="cpu" moves them to the host, so that state dicts stay as they were; keep=None drops them, and `state_dict()`
+        is an error until one was loaded. Weights that the kernel reads from a copy become views of that copy; those it
+        reads where they are stay. From then on the module serves what its kernel does and nothing else: gradients, another
+        type and more than `max_m` rows are errors. A tensor that something else holds (tied weights) stays alive there."""
+        if keep not in (None, "cpu"):
+            raise _native.BadInputError(f"keep is {keep!r}; 'cpu' and None are accepted")
+        if self._originals:
+            return 0
+        if self._state != "bound" or self._stamp != self._stamp_now():
+            self.refresh()
+            if not self.bind():
+                raise _native.BadInputError("no kernel is stored for this shape; the plain form needs the original weights")
+        freed = 0
+        for name, owners in self._owners().items():
+            if name in self._bound:
+                freed += adopt_views(owners, self._bound[name])
+            else:
+                freed += sum(self._originals.release(owner, keep == "cpu") for owner in owners)
+        self._watch_weights()
+        return freed
+
+    def restore_originals(self) -> "Fused":
+        """Brings released weights back to the device. Raises BadInputError where they were dropped."""
+        self._originals.restore()
+        return self.refresh()
+
+    def _plain(self, x: torch.Tensor, why: str) -> torch.Tensor:
+        if self._originals:
+            raise _native.BadInputError(f"{type(self).__name__}: {why}, and the plain form is not to be had: the original weights were released")
+        return self.plain(x)
 
     def _tune(self, device: torch.device, dtype: str) -> None:
-        shapes = {k: tuple(v.shape) for k, v in self._parameters_by_name().items()}
+        shapes = {k: tuple(v.t().shape if k in self._layouts else v.shape) for k, v in self._parameters_by_name().items()}
         for m in self.tune_m:
             optimize(self._program, {"m": m, **self._dims(shapes)}, dtype=dtype, device=library_for(device).device, database=_database,
                      budget=self.budget, attributes=self._attributes(), dependent=self.dependent)
@@ -173,6 +239,7 @@ class Fused(nn.Module):
 
     def _use_plain(self, why: str) -> bool:
         self._state, self._kernel, self._stamp, self._watch = "plain", None, self._stamp_now(), None
+        self._bound = {}
         _operator.set_kernel(self._number, None)
         key = (self._program, tuple(tuple(t.shape) for t in self._watched()), str(self._watched()[0].dtype))
         if key not in _warned:
@@ -201,7 +268,7 @@ class Fused(nn.Module):
 
     def _fused_slowly(self, x: torch.Tensor) -> torch.Tensor:
         if torch.is_grad_enabled() and (x.requires_grad or any(t.requires_grad for t in self._watched())):
-            return self.plain(x)
+            return self._plain(x, "gradients are wanted (torch.no_grad() and torch.inference_mode() say that they are not)")
         if is_compiling():
             if self._state == "plain":
                 return self.plain(x)
@@ -217,13 +284,15 @@ class Fused(nn.Module):
         if self._state == "unbound":
             self.bind()
         weight = self._watched()[0]
-        if (self._state == "plain" or x.dtype != weight.dtype or x.device != weight.device
-                or x.numel() // max(1, x.shape[-1]) > self.max_m):
-            return self.plain(x)
+        rows = x.numel() // max(1, x.shape[-1])
+        if self._state == "plain" or x.dtype != weight.dtype or x.device != weight.device or rows > self.max_m:
+            return self._plain(x, f"x is {x.dtype} on {x.device} with {rows} rows; {weight.dtype} on {weight.device} and at most {self.max_m} rows were bound")
         y = _layer(x.contiguous(), self._number, self._columns)
         return y if self._post is None else self._post(y)
 
     def _apply(self, function: Any, *rest: Any) -> "Fused":
+        if self._originals:
+            self.restore_originals()
         self.refresh()
         return super()._apply(function, *rest)
 

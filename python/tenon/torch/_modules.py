@@ -47,9 +47,13 @@ class _NormLinear(Fused):
     def _width(self) -> int:
         return sum(self._widths)
 
+    _layouts = {"w": "n,k"}
+
     def _weights(self) -> torch.Tensor:
-        # [n, k] as PyTorch has it -> [k, n] as the program reads it.
-        return _joined([l.weight for l in self._all()]).t()
+        return _joined([l.weight for l in self._all()])
+
+    def _owners(self) -> Dict[str, List[nn.Module]]:
+        return {"w": list(self._all())}
 
     def forward(self, x: torch.Tensor) -> Any:
         y = self.fused(x)
@@ -168,8 +172,15 @@ class RMSNormGatedMLP(Fused):
 
     def _parameters_by_name(self) -> Dict[str, torch.Tensor]:
         if self._post is None:
-            return {"g": self.norm.weight, "wg": self.gate.weight.t(), "wu": self.up.weight.t()}
-        return {"g": self.norm.weight, "w": _joined([self.gate.weight, self.up.weight]).t()}
+            return {"g": self.norm.weight, "wg": self.gate.weight, "wu": self.up.weight}
+        return {"g": self.norm.weight, "w": _joined([self.gate.weight, self.up.weight])}
+
+    @property
+    def _layouts(self) -> Dict[str, str]:
+        return {"wg": "n,k", "wu": "n,k"} if self._post is None else {"w": "n,k"}
+
+    def _owners(self) -> Dict[str, List[nn.Module]]:
+        return {"wg": [self.gate], "wu": [self.up]} if self._post is None else {"w": [self.gate, self.up]}
 
     def _attributes(self) -> Dict[str, float]:
         return {"eps": _eps_of(self.norm, self.norm.weight.dtype)}
