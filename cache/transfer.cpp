@@ -164,6 +164,8 @@ RowCounts export_database(const std::string& database, const std::string& file) 
       const std::string line = value.dump(-1, ' ', false, json::error_handler_t::replace);
       hash.add(line);
       out << line << '\n';
+      // At once, while errno still is this write's.
+      if (!out) throw UserError(fmt::format("cannot write '{}': {}", file, std::strerror(errno)));
     };
     std::int64_t total = 0;
     put({{"tenon_export", kFormat}, {"schema", schema_version()}});
