@@ -49,7 +49,7 @@ void add_db(CLI::App& app, Command& run) {
     auto* sub = command->add_subcommand(name, help);
     sub->add_option("--db", a->database,
                     "Tuning database (default: $TENON_DB, else the data folder of the user)");
-    sub->add_flag("--json", a->json, "JSON on stdout");
+    sub->add_flag("--json", a->json, "One JSON object on stdout");
     sub->callback([a, body, &run] { run = [a, body] { return body(*a); }; });
     return sub;
   };

@@ -184,8 +184,9 @@ int db_list(const DbArguments& a) {
   const std::size_t found = lines.size();
   if (most > 0 && lines.size() > most) lines.resize(most);
   if (a.json) {
-    json out = json::array();
-    for (const Listing& line : lines) out.push_back(to_json(line));
+    json list = json::array();
+    for (const Listing& line : lines) list.push_back(to_json(line));
+    const json out = {{"database", database->path()}, {"found", found}, {"plans", list}};
     fmt::print("{}\n", out.dump(2, ' ', false, json::error_handler_t::replace));
   } else if (a.csv) {
     print_csv(lines);

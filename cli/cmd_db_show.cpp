@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/db.h"
+#include "cli/json.h"
 #include "ir/error.h"
 #include "runtime/load.h"
 
@@ -38,63 +39,12 @@ Second second_of(const cache::Stored& s, const std::vector<Listing>& rivals) {
   return second;
 }
 
-json stored_json(const cache::Stored& s, const Second& second) {
-  json evidence = json::array();
-  for (const cache::EvidenceRow& e : s.evidence)
-    evidence.push_back({{"method", e.method},
-                        {"verdict", e.verdict},
-                        {"reason", e.reason},
-                        {"seconds", e.seconds},
-                        {"created", e.created},
-                        {"figures", e.figures_json}});
-  json kernels = json::array();
-  for (const cache::KernelRow& k : s.kernels)
-    kernels.push_back({{"target", k.target},
-                       {"registers", k.registers},
-                       {"shared_bytes", k.shared_bytes},
-                       {"spill_bytes", k.spill_bytes},
-                       {"compile_seconds", k.compile_seconds},
-                       {"nvrtc", k.nvrtc},
-                       {"options", k.options},
-                       {"cubin_sha256", k.cubin_sha256}});
-  json out = {{"plan", s.plan.id},
-              {"program", s.workload.program},
-              {"dims", s.workload.dims_json},
-              {"dtype", s.workload.dtype},
-              {"attributes", s.workload.attributes_json},
-              {"mugraph", s.mugraph.sha256},
-              {"label", s.mugraph.label},
-              {"schedule", s.schedule.text},
-              {"status", s.measurement.status},
-              {"reason", s.measurement.reason},
-              {"kind", s.measurement.kind},
-              {"time_us", s.measurement.time_us},
-              {"spread_us", s.measurement.spread_us},
-              {"samples", s.measurement.samples_us},
-              {"protocol", s.measurement.protocol},
-              {"disturbance", s.measurement.disturbance},
-              {"measured", s.measurement.created},
-              {"reference_time_us", s.reference_time_us},
-              {"usable", s.usable},
-              {"note", s.note},
-              {"evidence", evidence},
-              {"kernels", kernels},
-              {"device_name", s.environment.device_name},
-              {"device_class", s.environment.device_class},
-              {"driver", s.environment.driver},
-              {"nvrtc", s.environment.nvrtc},
-              {"tenon", s.environment.tenon},
-              {"launch", s.plan.dependent_launch ? "dependent" : "plain"},
-              {"uses_library", s.plan.uses_library},
-              {"m_min", s.plan.m_min},
-              {"m_max", s.plan.m_max},
-              {"second", json()}};
-  if (second.plan != nullptr)
-    out["second"] = {{"plan", second.plan->plan},           {"label", second.plan->label},
-                     {"schedule", second.plan->schedule},   {"time_us", second.plan->time_us},
-                     {"spread_us", second.plan->spread_us}, {"gap_us", second.gap_us},
-                     {"in_noise", second.in_noise}};
-  return out;
+json second_json(const Second& second) {
+  if (second.plan == nullptr) return {};
+  return {{"plan", second.plan->plan},           {"label", second.plan->label},
+          {"schedule", second.plan->schedule},   {"time_us", second.plan->time_us},
+          {"spread_us", second.plan->spread_us}, {"gap_us", second.gap_us},
+          {"in_noise", second.in_noise}};
 }
 
 void print_measurement(const cache::Stored& s) {
@@ -165,11 +115,13 @@ int show_stored(const DbArguments& a, cache::Database& database,
   }
   const auto rivals = database.list(cache::Database::Which::kRivals, stored->plan.id);
   const Second second = second_of(*stored, rivals);
-  if (a.json)
-    fmt::print("{}\n",
-               stored_json(*stored, second).dump(2, ' ', false, json::error_handler_t::replace));
-  else
+  if (a.json) {
+    json out = to_json(*stored);
+    out["second"] = second_json(second);
+    fmt::print("{}\n", out.dump(2, ' ', false, json::error_handler_t::replace));
+  } else {
     print_stored(*stored, second);
+  }
   return kDone;
 }
 

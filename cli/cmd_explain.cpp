@@ -5,6 +5,7 @@
 
 #include "cache/database.h"
 #include "cli/cli.h"
+#include "cli/json.h"
 #include "ir/error.h"
 #include "ir/plan.h"
 
@@ -12,9 +13,11 @@ namespace tenon::cli {
 
 namespace {
 
+using nlohmann::json;
+
 struct Arguments {
   std::string id, database;
-  bool source = false;
+  bool source = false, json = false;
 };
 
 std::string indent(const std::string& text) {
@@ -26,8 +29,8 @@ std::string indent(const std::string& text) {
   return out;
 }
 
-// Why it won: its rivals of the same workload and device, nearest first.
-void print_rivals(cache::Database& database, const cache::Stored& s) {
+// Plans of the same workload and device that have a time, fastest first.
+std::vector<cache::Database::Listing> rivals_of(cache::Database& database, const cache::Stored& s) {
   std::vector<cache::Database::Listing> rivals;
   cache::Database::Listing own;
   auto rows = database.list(false);
@@ -40,6 +43,11 @@ void print_rivals(cache::Database& database, const cache::Stored& s) {
       rivals.push_back(r);
   std::stable_sort(rivals.begin(), rivals.end(),
                    [](const auto& a, const auto& b) { return a.time_us < b.time_us; });
+  return rivals;
+}
+
+// Why it won.
+void print_rivals(const std::vector<cache::Database::Listing>& rivals, const cache::Stored& s) {
   fmt::print("\n# Why\n");
   if (s.reference_time_us > 0 && s.measurement.time_us > 0)
     fmt::print("  {:.2f}× the speed of the unfused form ({:.2f} µs in the same run)\n",
@@ -52,6 +60,27 @@ void print_rivals(cache::Database& database, const cache::Stored& s) {
                rivals[i].mugraph.substr(0, 12), rivals[i].schedule);
 }
 
+// The same as a whole: every rival, and with --source the sources.
+json explained(const cache::Stored& s, const std::vector<cache::Database::Listing>& rivals,
+               bool source) {
+  json out = to_json(s);
+  out["program_text"] = s.workload.program_text;
+  out["mugraph_text"] = s.mugraph.text;
+  if (source)
+    for (std::size_t i = 0; i < s.kernels.size(); ++i)
+      out["kernels"][i]["source"] = s.kernels[i].source;
+  out["rivals"] = json::array();
+  for (const auto& r : rivals)
+    out["rivals"].push_back({{"plan", r.plan},
+                             {"mugraph", r.mugraph},
+                             {"label", r.label},
+                             {"schedule", r.schedule},
+                             {"time_us", r.time_us},
+                             {"spread_us", r.spread_us},
+                             {"gap_us", r.time_us - s.measurement.time_us}});
+  return out;
+}
+
 int explain(const Arguments& a) {
   std::int64_t id = parse_integer("id", a.id, 1, std::numeric_limits<std::int64_t>::max());
   auto database =
@@ -62,6 +91,12 @@ int explain(const Arguments& a) {
     return kNothingFound;
   }
   const cache::Stored& s = *stored;
+  const auto rivals = rivals_of(*database, s);
+  if (a.json) {
+    fmt::print("{}\n",
+               explained(s, rivals, a.source).dump(2, ' ', false, json::error_handler_t::replace));
+    return kDone;
+  }
   fmt::print("plan {}: {} {} {} on {}\n", s.plan.id, s.workload.program, s.workload.dims_json,
              s.workload.dtype, s.environment.device_name);
   fmt::print("{} {:.2f} ± {:.2f} µs ({})\n", s.measurement.kind, s.measurement.time_us,
@@ -82,7 +117,7 @@ int explain(const Arguments& a) {
     if (a.source) fmt::print("{}\n", k.source);
   }
   if (!s.kernels.empty() && !a.source) fmt::print("  --source prints the CUDA source\n");
-  print_rivals(*database, s);
+  print_rivals(rivals, s);
   return kDone;
 }
 
@@ -97,6 +132,7 @@ void add_explain(CLI::App& app, Command& run) {
   command->add_option("--db", arguments->database,
                       "Tuning database (default: $TENON_DB, else the data folder of the user)");
   command->add_flag("--source", arguments->source, "Print the CUDA sources too");
+  command->add_flag("--json", arguments->json, "One JSON object on stdout");
   command->callback([arguments, &run] { run = [arguments] { return explain(*arguments); }; });
 }
 

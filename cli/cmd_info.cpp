@@ -20,16 +20,16 @@ int devices(bool as_json) {
   std::string note;
   auto found = runtime::list_devices(&note);
   if (as_json) {
-    json out = json::array();
+    json list = json::array();
     for (const auto& d : found)
-      out.push_back({{"id", d.id},
-                     {"name", d.name},
-                     {"class", d.device_class},
-                     {"driver", d.driver},
-                     {"executes", d.executes},
-                     {"sm_count", d.target.sm_count},
-                     {"memory_bytes", d.memory_bytes}});
-    fmt::print("{}\n", out.dump(2));
+      list.push_back({{"id", d.id},
+                      {"name", d.name},
+                      {"class", d.device_class},
+                      {"driver", d.driver},
+                      {"executes", d.executes},
+                      {"sm_count", d.target.sm_count},
+                      {"memory_bytes", d.memory_bytes}});
+    fmt::print("{}\n", json{{"devices", list}, {"note", note}}.dump(2));
     return kDone;
   }
   Table table({{"device"}, {"name"}, {"class"}, {"driver"}, {"runs kernels"}});
@@ -43,14 +43,19 @@ int devices(bool as_json) {
 
 int programs(bool as_json, const std::string& name) {
   if (!name.empty()) {
-    fmt::print("{}", ir::print(load_program(name)));
+    const ir::Program program = load_program(name);
+    if (as_json)
+      fmt::print("{}\n",
+                 json{{"name", program.signature.program}, {"text", ir::print(program)}}.dump(2));
+    else
+      fmt::print("{}", ir::print(program));
     return kDone;
   }
   if (as_json) {
-    json out = json::array();
+    json list = json::array();
     for (const auto& e : ir::catalog())
-      out.push_back({{"name", e.name}, {"formula", e.formula}, {"found_in", e.found_in}});
-    fmt::print("{}\n", out.dump(2));
+      list.push_back({{"name", e.name}, {"formula", e.formula}, {"found_in", e.found_in}});
+    fmt::print("{}\n", json{{"programs", list}}.dump(2));
     return kDone;
   }
   Table table(
@@ -80,12 +85,12 @@ void add_info(CLI::App& app, Command& run) {
   auto as_json = std::make_shared<bool>(false);
   auto name = std::make_shared<std::string>();
   auto* devices_command = app.add_subcommand("devices", "The devices of this machine");
-  devices_command->add_flag("--json", *as_json, "JSON on stdout");
+  devices_command->add_flag("--json", *as_json, "One JSON object on stdout");
   devices_command->callback([as_json, &run] { run = [as_json] { return devices(*as_json); }; });
   auto* programs_command =
       app.add_subcommand("programs", "The catalog of programs, or the text of one");
   programs_command->add_option("name", *name, "Print this program in the text form");
-  programs_command->add_flag("--json", *as_json, "JSON on stdout");
+  programs_command->add_flag("--json", *as_json, "One JSON object on stdout");
   programs_command->callback(
       [as_json, name, &run] { run = [as_json, name] { return programs(*as_json, *name); }; });
   auto* version_command =

@@ -10,6 +10,7 @@
 #include "cli/cli.h"
 #include "cli/json.h"
 #include "ir/error.h"
+#include "verifier/scaled_dims.h"
 #include "verifier/verifier.h"
 
 namespace tenon::cli {
@@ -76,6 +77,9 @@ int verify(const Arguments& a) {
     if (what.rfind("cannot read", 0) == 0) throw;
     throw UserError(fmt::format("{}: {}", a.file, what));
   }
+  const std::string mismatch = verifier::signature_mismatch(program.signature, graph.signature);
+  if (!mismatch.empty())
+    throw UserError(fmt::format("{} is no µGraph of {}: {}", a.file, a.program, mismatch));
   verifier::RandomOptions random_options;
   random_options.seed = static_cast<std::uint64_t>(
       parse_integer("--seed", a.seed, 0, std::numeric_limits<std::int64_t>::max()));

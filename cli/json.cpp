@@ -86,4 +86,56 @@ json to_json(const optimizer::Report& report) {
   return out;
 }
 
+json to_json(const cache::Stored& s) {
+  json evidence = json::array();
+  for (const cache::EvidenceRow& e : s.evidence)
+    evidence.push_back({{"method", e.method},
+                        {"verdict", e.verdict},
+                        {"reason", e.reason},
+                        {"seconds", e.seconds},
+                        {"created", e.created},
+                        {"figures", e.figures_json}});
+  json kernels = json::array();
+  for (const cache::KernelRow& k : s.kernels)
+    kernels.push_back({{"target", k.target},
+                       {"registers", k.registers},
+                       {"shared_bytes", k.shared_bytes},
+                       {"spill_bytes", k.spill_bytes},
+                       {"compile_seconds", k.compile_seconds},
+                       {"nvrtc", k.nvrtc},
+                       {"options", k.options},
+                       {"cubin_sha256", k.cubin_sha256}});
+  return {{"plan", s.plan.id},
+          {"program", s.workload.program},
+          {"dims", s.workload.dims_json},
+          {"dtype", s.workload.dtype},
+          {"attributes", s.workload.attributes_json},
+          {"mugraph", s.mugraph.sha256},
+          {"label", s.mugraph.label},
+          {"schedule", s.schedule.text},
+          {"status", s.measurement.status},
+          {"reason", s.measurement.reason},
+          {"kind", s.measurement.kind},
+          {"time_us", s.measurement.time_us},
+          {"spread_us", s.measurement.spread_us},
+          {"samples", s.measurement.samples_us},
+          {"protocol", s.measurement.protocol},
+          {"disturbance", s.measurement.disturbance},
+          {"measured", s.measurement.created},
+          {"reference_time_us", s.reference_time_us},
+          {"usable", s.usable},
+          {"note", s.note},
+          {"evidence", evidence},
+          {"kernels", kernels},
+          {"device_name", s.environment.device_name},
+          {"device_class", s.environment.device_class},
+          {"driver", s.environment.driver},
+          {"nvrtc", s.environment.nvrtc},
+          {"tenon", s.environment.tenon},
+          {"launch", s.plan.dependent_launch ? "dependent" : "plain"},
+          {"uses_library", s.plan.uses_library},
+          {"m_min", s.plan.m_min},
+          {"m_max", s.plan.m_max}};
+}
+
 }  // namespace tenon::cli

@@ -1,7 +1,12 @@
 // The `tenon` command: picks a subcommand and turns failures into exit codes.
 #include <fmt/format.h>
 
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 #include <new>
+#include <string_view>
+#include <system_error>
 
 #include "cli/cli.h"
 #include "cli/log.h"
@@ -37,6 +42,33 @@ int usage_error(const CLI::App& app, int argc, char** argv, const char* what) {
   return tenon::cli::kBadInput;
 }
 
+// CLI11 takes "--budget=" as "--budget" and gives it the next argument as its value.
+std::string option_without_value(int argc, char** argv) {
+  for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {
+    const std::string_view argument = argv[i];
+    if (argument.size() > 3 && argument.substr(0, 2) == "--" &&
+        argument.find('=') == argument.size() - 1)
+      return std::string(argument.substr(0, argument.size() - 1));
+  }
+  return "";
+}
+
+// No option means anything by an empty value; "" would be taken for an option that is not there.
+void refuse_empty_values(const CLI::App& app) {
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& value : option->results())
+      if (value.empty())
+        throw tenon::UserError(fmt::format("{} is empty; it needs a value", option->get_name()));
+  for (const CLI::App* command : app.get_subcommands()) refuse_empty_values(*command);
+}
+
+// What was printed must have arrived: a full disk is noticed only here.
+int flushed(int code) {
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0) return code;
+  fmt::print(stderr, "tenon: cannot write to standard output: {}\n", std::strerror(errno));
+  return tenon::cli::kBadInput;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -60,6 +92,10 @@ int main(int argc, char** argv) {
   cli::add_db(app, run);
   cli::add_explain(app, run);
   cli::add_info(app, run);
+  if (const std::string option = option_without_value(argc, argv); !option.empty()) {
+    fmt::print(stderr, "tenon: {} is empty; it needs a value\n", option);
+    return cli::kBadInput;
+  }
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& e) {
@@ -67,8 +103,9 @@ int main(int argc, char** argv) {
     return usage_error(app, argc, argv, e.what());
   }
   try {
+    refuse_empty_values(app);
     cli::set_up_log();
-    return run();
+    return flushed(run());
   } catch (const UserError& e) {
     fmt::print(stderr, "tenon: {}\n", e.what());
     return cli::kBadInput;
@@ -78,6 +115,14 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     fmt::print(stderr, "tenon: not enough memory for this workload\n");
     return cli::kDeviceMissing;
+  } catch (const std::system_error& e) {
+    // fmt throws it where standard output cannot be written.
+    if (std::ferror(stdout) == 0) {
+      fmt::print(stderr, "tenon: internal error, please report it: {}\n", e.what());
+      return cli::kNothingFound;
+    }
+    fmt::print(stderr, "tenon: cannot write to standard output: {}\n", e.code().message());
+    return cli::kBadInput;
   } catch (const std::exception& e) {
     fmt::print(stderr, "tenon: internal error, please report it: {}\n", e.what());
     return cli::kNothingFound;

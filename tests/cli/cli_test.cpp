@@ -95,6 +95,18 @@ TEST_F(Cli, BadInputIsOneSentenceAndExitCodeTwo) {
                    "m=5");
   expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host --top -3" + db(), "-3");
   expect_bad_input("", "subcommand");
+  // An empty value is no value, and never takes the next argument for it.
+  const std::string good = "optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host";
+  expect_bad_input(good + " --budget= 3s" + db(), "--budget is empty");
+  expect_bad_input(good + " --seed=" + db(), "--seed is empty");
+  expect_bad_input(good + " --json=" + db(), "--json is empty");
+  expect_bad_input(good + " --top=" + db(), "--top is empty");
+  expect_bad_input("optimize rmsnorm_linear --m= --k 8 --n 8 --device host" + db(), "--m is empty");
+  expect_bad_input(good + db() + " --budget ''", "--budget is empty");
+  expect_bad_input("db ls --sort=" + db(), "--sort is empty");
+  expect_bad_input("db ls --db ''", "--db is empty");
+  expect_bad_input("db report --html=" + db(), "--html is empty");
+  expect_bad_input("optimize '' --m 4 --k 8 --n 8 --device host" + db(), "program is empty");
 }
 
 TEST_F(Cli, MissingCudaDeviceIsExitCodeThree) {
@@ -114,6 +126,9 @@ TEST_F(Cli, MalformedTextIsNamedWithItsPlace) {
   expect_bad_input("verify rmsnorm_linear " TENON_FIXTURES
                    "/rmsnorm_one_pass.mugraph --save-query /proc/no/such/folder/query",
                    "/proc/no/such/folder/query");
+  // A µGraph of another program.
+  expect_bad_input("verify layernorm_linear " TENON_FIXTURES "/rmsnorm_one_pass.mugraph",
+                   "rmsnorm_one_pass.mugraph");
   const fs::path program = folder_ / "bad.program";
   std::ofstream(program)
       << "program p\ndims m\ninput x: T[m] activation\n%0 = frob(x)\noutput y: T = %0\n";
@@ -142,13 +157,16 @@ TEST_F(Cli, InformationCommandsWorkWithoutADevice) {
   Outcome devices = tenon("devices --json");
   EXPECT_EQ(devices.code, 0);
   bool host = false;
-  for (const json& d : json::parse(devices.out)) host = host || d["id"] == "host";
+  const json found = json::parse(devices.out);
+  for (const json& d : found["devices"]) host = host || d["id"] == "host";
   EXPECT_TRUE(host);
-  Outcome programs = tenon("programs --json");
-  EXPECT_EQ(json::parse(programs.out)[0]["name"], "rmsnorm_linear");
-  EXPECT_EQ(json::parse(programs.out).size(), 13U);
+  const json programs = json::parse(tenon("programs --json").out)["programs"];
+  EXPECT_EQ(programs[0]["name"], "rmsnorm_linear");
+  EXPECT_EQ(programs.size(), 13U);
+  const json one = json::parse(tenon("programs rmsnorm_linear --json").out);
+  EXPECT_EQ(one["text"].get<std::string>(), tenon("programs rmsnorm_linear").out);
   const std::string listed = tenon("programs").out;
-  for (const json& entry : json::parse(programs.out))
+  for (const json& entry : programs)
     EXPECT_NE(listed.find(entry["name"].get<std::string>() + " "), std::string::npos);
   const Outcome missing = tenon("optimize linear_headnorm --m 2 --k 8 --dim h=2 --device host");
   EXPECT_EQ(missing.code, 2);
@@ -200,6 +218,15 @@ TEST_F(Cli, OptimizeStoresAWinnerThatRunsAndAnswersAtOnce) {
   Outcome explain = tenon("explain " + id + db());
   EXPECT_EQ(explain.code, 0);
   EXPECT_NE(explain.out.find("kernel k0"), std::string::npos);
+  const json explained = json::parse(tenon("explain " + id + " --json" + db()).out);
+  EXPECT_EQ(explained["plan"], best["id"]);
+  EXPECT_EQ(explained["mugraph_text"], best["mugraph_text"]);
+  EXPECT_NE(explained["program_text"].get<std::string>().find("program rmsnorm_linear"),
+            std::string::npos);
+  ASSERT_FALSE(explained["rivals"].empty());
+  for (const json& rival : explained["rivals"])
+    EXPECT_NEAR(rival["gap_us"].get<double>(),
+                rival["time_us"].get<double>() - explained["time_us"].get<double>(), 1e-6);
 
   Outcome none = tenon("run rmsnorm_linear --m 3 --k 101 --n 7 --dtype fp32 --device host" + db());
   EXPECT_EQ(none.code, 1);
@@ -268,17 +295,22 @@ TEST_F(Cli, TheDatabaseIsListedMovedJoinedPackedAndChecked) {
   ASSERT_EQ(
       tenon(kOptimize + kSmall + " --budget 3s --schedules 1 --strategy estimate" + db()).code, 0);
   const std::string copy = " --db " + (folder_ / "copy.db").string();
-  json lines = json::parse(tenon("db ls --json" + db()).out);
+  json lines = json::parse(tenon("db ls --json" + db()).out)["plans"];
   ASSERT_EQ(lines.size(), 1u);  // one workload, one launch mode
   EXPECT_TRUE(lines[0]["best"].get<bool>());
-  const std::size_t all = json::parse(tenon("db ls --all --json" + db()).out).size();
+  const std::size_t all = json::parse(tenon("db ls --all --json" + db()).out)["plans"].size();
   EXPECT_GT(all, 1u);
-  EXPECT_EQ(json::parse(tenon("db ls --all --limit 1 --sort time --json" + db()).out).size(), 1u);
-  EXPECT_EQ(json::parse(tenon("db ls --json --range m=1:3 --range k=100" + db()).out).size(), 1u);
-  EXPECT_EQ(json::parse(tenon("db ls --json --range m=4:" + db()).out).size(), 0u);
-  EXPECT_EQ(json::parse(tenon("db ls --json --program other" + db()).out).size(), 0u);
-  EXPECT_EQ(json::parse(tenon("db ls --json --older-than 1d" + db()).out).size(), 0u);
-  EXPECT_EQ(json::parse(tenon("db ls --json --newer-than 1d --on host" + db()).out).size(), 1u);
+  EXPECT_EQ(
+      json::parse(tenon("db ls --all --limit 1 --sort time --json" + db()).out)["plans"].size(),
+      1u);
+  EXPECT_EQ(
+      json::parse(tenon("db ls --json --range m=1:3 --range k=100" + db()).out)["plans"].size(),
+      1u);
+  EXPECT_EQ(json::parse(tenon("db ls --json --range m=4:" + db()).out)["plans"].size(), 0u);
+  EXPECT_EQ(json::parse(tenon("db ls --json --program other" + db()).out)["plans"].size(), 0u);
+  EXPECT_EQ(json::parse(tenon("db ls --json --older-than 1d" + db()).out)["plans"].size(), 0u);
+  EXPECT_EQ(json::parse(tenon("db ls --json --newer-than 1d --on host" + db()).out)["plans"].size(),
+            1u);
   std::string csv = tenon("db ls --all --csv" + db()).out;
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), all + 1);
   for (const char* bad :
@@ -308,9 +340,9 @@ TEST_F(Cli, TheDatabaseIsListedMovedJoinedPackedAndChecked) {
   EXPECT_EQ(json::parse(tenon("db check --json" + copy).out)["problems"].size(), 0u);
   EXPECT_EQ(tenon("db check --reverify --device host" + copy).code, 0);
   EXPECT_EQ(tenon("db prune --keep 1" + copy).code, 0);
-  EXPECT_EQ(json::parse(tenon("db ls --all --json" + copy).out).size(), all);
+  EXPECT_EQ(json::parse(tenon("db ls --all --json" + copy).out)["plans"].size(), all);
   EXPECT_EQ(tenon("db prune --keep 1 --apply" + copy).code, 0);
-  EXPECT_LT(json::parse(tenon("db ls --all --json" + copy).out).size(), all);
+  EXPECT_LT(json::parse(tenon("db ls --all --json" + copy).out)["plans"].size(), all);
 
   const std::string pack = (folder_ / "pack.db").string();
   ASSERT_EQ(tenon("db pack " + pack + db()).code, 0);
