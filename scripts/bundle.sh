@@ -67,7 +67,7 @@ ldd "${programs[@]}" | awk '/=> \//{print $1, $3} /not found/{print "missing", $
     strip --strip-unneeded "$bundle/lib/$name"
     patchelf --set-rpath '$ORIGIN' "$bundle/lib/$name"
   done
-cp scripts/gpu_tests.sh scripts/gpu_sanitize.sh scripts/gpu_runtime.sh "$bundle/"
+cp scripts/gpu_tests.sh scripts/gpu_sanitize.sh scripts/gpu_runtime.sh scripts/gpu_two.py "$bundle/"
 # Python programs find bin/ and lib/ beside their folder.
 mkdir -p "$bundle/python" "$bundle/bench" "$bundle/examples"
 (cd python && find tenon -name '*.py' -o -name py.typed) | while read -r file; do
