@@ -24,6 +24,8 @@ using nlohmann::json;
 constexpr std::size_t kOneHotLimit = 512;
 constexpr double kOneHotWork = 2e11;     // multiplications of all one-hot launches on a GPU
 constexpr double kOneHotWorkHost = 5e9;  // and on the host
+constexpr double kMisalignedWork =
+    2e10;  // multiplications of a launch off alignment, which is slow
 
 // A candidate's result is wrong; the message says where.
 class Wrong : public std::runtime_error {
@@ -68,6 +70,7 @@ class Acceptance {
       if (!hostile_weights(f)) check_family(f, tuned);
     one_hot(tuned);
     other_rows(tuned);
+    misaligned(tuned);
     inputs_unchanged();
     bind(true);
     for (Family f : families())
@@ -121,20 +124,22 @@ class Acceptance {
   using Buffers = std::vector<std::unique_ptr<GuardedBuffer>>;
 
   // Buffers are kept between launches of one size: allocating costs more than small kernels do.
-  void ensure(std::unique_ptr<GuardedBuffer>& buffer, std::size_t bytes) {
-    if (!buffer || buffer->size() != bytes)
-      buffer = std::make_unique<GuardedBuffer>(device_, bytes);
+  void ensure(std::unique_ptr<GuardedBuffer>& buffer, std::size_t bytes, std::size_t shift) {
+    if (!buffer || buffer->size() != bytes || buffer->shift() != shift)
+      buffer = std::make_unique<GuardedBuffer>(device_, bytes, shift);
   }
 
-  // Launches twice over poisoned outputs, which then hold the result. Throws Wrong.
-  void launch(const std::vector<Tensor>& activations, std::int64_t m) {
+  // Launches twice over poisoned outputs, which then hold the result; `off_alignment` with every
+  // activation that may be and every output one element behind an aligned address. Throws Wrong.
+  void launch(const std::vector<Tensor>& activations, std::int64_t m, bool off_alignment = false) {
     activations_.resize(activations.size());
     std::vector<Bytes> sent(activations.size());
     inputs_.clear();
     for (std::size_t i = 0; i < activations.size(); ++i) {
       if (signature().inputs[i].role == ir::Role::kActivation) {
         sent[i] = to_bytes(activations[i].data, input_type(i));
-        ensure(activations_[i], sent[i].size());
+        ensure(activations_[i], sent[i].size(),
+               off_alignment && !mapped(i) ? ir::size_of(input_type(i)) : 0);
         activations_[i]->upload(sent[i]);
       }
       inputs_.push_back(activations_[i] ? activations_[i]->data() : parameters_[i]->data());
@@ -146,7 +151,8 @@ class Acceptance {
       for (std::size_t o = 0; o < buffers->size(); ++o) {
         const std::size_t count =
             static_cast<std::size_t>(ir::element_count(signature().output_axes[o], extents));
-        ensure((*buffers)[o], count * ir::size_of(output_type(o)));
+        ensure((*buffers)[o], count * ir::size_of(output_type(o)),
+               off_alignment ? ir::size_of(output_type(o)) : 0);
         (*buffers)[o]->poison();
         outputs.push_back((*buffers)[o]->data());
       }
@@ -170,7 +176,8 @@ class Acceptance {
   }
 
   bool same(const GuardedBuffer& a, const GuardedBuffer& b) {
-    if (DeviceMath* math = on_device_ ? on_device_->math() : nullptr)
+    DeviceMath* math = on_device_ ? on_device_->math() : nullptr;
+    if (math && a.shift() == 0)  // it reads 16 bytes at a time
       return math->equal(a.data(), b.data(), a.size());
     return a.download() == b.download();
   }
@@ -363,6 +370,32 @@ class Acceptance {
       }
     }
     (*figures_)["other_m"] = tried;
+  }
+
+  // A tensor map over an input asks for an aligned address: the runtime refuses others.
+  bool mapped(std::size_t input) const {
+    return std::any_of(
+        plan_.tensor_maps.begin(), plan_.tensor_maps.end(),
+        [&](const ir::TensorMapSpec& map) { return map.buffer == static_cast<int>(input); });
+  }
+
+  // Tensors at any address that their elements allow, where kernels take other paths.
+  void misaligned(std::int64_t m) {
+    const bool library = std::any_of(
+        plan_.main.begin(), plan_.main.end(),
+        [](const ir::Launch& launch) { return launch.kind == ir::LaunchKind::kLibrary; });
+    const double work =
+        expected_.row_dim() < 0
+            ? 0
+            : row_cost(expected_.workload(), static_cast<ir::DimId>(expected_.row_dim())) *
+                  static_cast<double>(expected_.rows_at(m));
+    if (library || !(work <= kMisalignedWork)) {
+      (*figures_)["misaligned"] =
+          library ? "left out: the vendor's product takes aligned tensors" : "left out: too slow";
+      return;
+    }
+    launch(expected_.activations(Family::kNormal, m), m, true);
+    compare("misaligned", expected_.family(Family::kNormal, m), m, true);
   }
 
  public:

@@ -12,7 +12,12 @@ namespace tenon::measure {
 
 namespace {
 
-constexpr std::byte kGuard{0xa5};
+// Guard zones hold a NaN in every type, whatever element of them is read: what is read past an end
+// shows in results even where it is multiplied by a zero. It is another NaN than the poison and
+// than those that arithmetic makes, so that writing one is seen.
+constexpr std::byte guard(std::size_t at) {
+  return at % 2 == 0 ? std::byte{0xa5} : std::byte{0xff};
+}
 
 template <class F>
 void each(std::size_t count, const F& f) {
@@ -68,9 +73,17 @@ std::int64_t find_nonfinite(const std::vector<std::byte>& bytes, ir::DType dtype
   return -1;
 }
 
-GuardedBuffer::GuardedBuffer(runtime::Device& device, std::size_t bytes)
-    : device_(device), memory_(device.allocate(bytes + 2 * kGuardBytes)), bytes_(bytes) {
-  device.fill(memory_->data(), static_cast<std::uint8_t>(kGuard), bytes + 2 * kGuardBytes);
+GuardedBuffer::GuardedBuffer(runtime::Device& device, std::size_t bytes, std::size_t shift)
+    : device_(device),
+      memory_(device.allocate(bytes + shift + 2 * kGuardBytes)),
+      bytes_(bytes),
+      shift_(shift) {
+  std::vector<std::byte> zone(kGuardBytes + shift);
+  for (std::size_t i = 0; i < zone.size(); ++i) zone[i] = guard(i);
+  device.upload(memory_->data(), zone.data(), zone.size());
+  const std::size_t end = kGuardBytes + shift + bytes;
+  for (std::size_t i = 0; i < kGuardBytes; ++i) zone[i] = guard(end + i);
+  device.upload(static_cast<std::byte*>(memory_->data()) + end, zone.data(), kGuardBytes);
 }
 
 void GuardedBuffer::upload(const std::vector<std::byte>& from) {
@@ -90,14 +103,14 @@ std::vector<std::byte> GuardedBuffer::download(std::size_t first, std::size_t si
 void GuardedBuffer::poison() { device_.fill(data(), kPoison, bytes_); }
 
 bool GuardedBuffer::intact(std::int64_t* where) const {
-  std::vector<std::byte> zone(kGuardBytes);
+  const std::size_t before = kGuardBytes + shift_, end = before + bytes_;
   const std::byte* base = static_cast<const std::byte*>(memory_->data());
-  for (std::size_t at : {std::size_t{0}, kGuardBytes + bytes_}) {
-    device_.download(zone.data(), base + at, kGuardBytes);
-    for (std::size_t i = 0; i < kGuardBytes; ++i) {
-      if (zone[i] == kGuard) continue;
-      if (where)
-        *where = static_cast<std::int64_t>(at + i) - static_cast<std::int64_t>(kGuardBytes);
+  for (const auto& [at, size] : {std::pair{std::size_t{0}, before}, {end, kGuardBytes}}) {
+    std::vector<std::byte> zone(size);
+    device_.download(zone.data(), base + at, size);
+    for (std::size_t i = 0; i < size; ++i) {
+      if (zone[i] == guard(at + i)) continue;
+      if (where) *where = static_cast<std::int64_t>(at + i) - static_cast<std::int64_t>(before);
       return false;
     }
   }

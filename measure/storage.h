@@ -22,13 +22,15 @@ std::int64_t find_nonfinite(const std::vector<std::byte>& bytes, ir::DType dtype
 // Every byte of a poisoned output: a NaN in every type.
 inline constexpr std::uint8_t kPoison = 0xff;
 
-// Device memory between two guard zones of a fixed pattern.
+// Device memory between two guard zones of a fixed pattern, a NaN in every type.
 class GuardedBuffer {
  public:
   static constexpr std::size_t kGuardBytes = 16384;
-  GuardedBuffer(runtime::Device& device, std::size_t bytes);
-  void* data() const { return static_cast<std::byte*>(memory_->data()) + kGuardBytes; }
+  // `shift` bytes off the alignment of an allocation.
+  GuardedBuffer(runtime::Device& device, std::size_t bytes, std::size_t shift = 0);
+  void* data() const { return static_cast<std::byte*>(memory_->data()) + kGuardBytes + shift_; }
   std::size_t size() const { return bytes_; }
+  std::size_t shift() const { return shift_; }
   void upload(const std::vector<std::byte>& from);  // exactly size() bytes
   std::vector<std::byte> download() const;
   std::vector<std::byte> download(std::size_t first, std::size_t bytes) const;
@@ -40,7 +42,7 @@ class GuardedBuffer {
  private:
   runtime::Device& device_;
   std::unique_ptr<runtime::Memory> memory_;
-  std::size_t bytes_;
+  std::size_t bytes_, shift_;
 };
 
 }  // namespace tenon::measure

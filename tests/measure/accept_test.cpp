@@ -67,7 +67,7 @@ TEST(Accept, FiguresSayWhatWasChecked) {
   }
   for (const char* family :
        {"normal", "heavy_tailed", "outlier_channels", "mean_100_sigma", "mean_1000_sigma", "tiny",
-        "zero_row", "nan_row", "hostile_weights", "one_hot"})
+        "zero_row", "nan_row", "hostile_weights", "one_hot", "misaligned"})
     EXPECT_NE(std::find(seen.begin(), seen.end(), family), seen.end()) << family;
   EXPECT_EQ(figures.at("one_hot")[0].at("positions"), 130);
   EXPECT_FALSE(figures.at("other_m").empty());
@@ -134,7 +134,7 @@ ir::MuGraph layernorm_with(const std::string& statistics) {
 
 // Variance as E[x²] − μ² cancels when the mean is 100 or 1000 σ.
 TEST(Accept, RefusesTheUnstableLayerNorm) {
-  verifier::Evidence e = accept(layernorm_with(R"(kernel stats {
+  const ir::MuGraph unstable = layernorm_with(R"(kernel stats {
   grid m
   loop k
   load x [m: grid, k: loop]
@@ -152,10 +152,12 @@ TEST(Accept, RefusesTheUnstableLayerNorm) {
   store mu: fp32[m] = %4
   store r: fp32[m] = %10
 }
-)"),
-                                {{"m", 8}, {"k", 300}, {"n", 64}}, ir::DType::kF32);
-  EXPECT_EQ(e.verdict, verifier::Verdict::kRefuted);
-  EXPECT_NE(e.reason.find("_sigma"), std::string::npos) << e.reason;
+)");
+  for (ir::DType dtype : {ir::DType::kBF16, ir::DType::kF16, ir::DType::kF32}) {
+    verifier::Evidence e = accept(unstable, {{"m", 8}, {"k", 300}, {"n", 64}}, dtype);
+    EXPECT_EQ(e.verdict, verifier::Verdict::kRefuted) << ir::name(dtype);
+    EXPECT_NE(e.reason.find("_sigma"), std::string::npos) << ir::name(dtype) << ": " << e.reason;
+  }
 }
 
 // Each tile's own mean and squares about it, merged (Chan, Golub and LeVeque 1979), do not.

@@ -137,6 +137,29 @@ TEST(Faults, WrongOnlyForOtherM) {
       },
       "m=7");
 }
+// An address that is a multiple of the element only.
+bool off_alignment(const void* p) { return reinterpret_cast<std::uintptr_t>(p) % 16 != 0; }
+TEST(Faults, WrongOnlyWhereTheOutputIsNotAligned) {
+  expect_refuted(
+      [](const Call& c) {
+        if (off_alignment(c.outputs[0])) output(c)[kN + 2] *= 1.5f;
+      },
+      "misaligned (m=6)");
+}
+TEST(Faults, WrongOnlyWhereTheInputIsNotAligned) {
+  expect_refuted(
+      [](const Call& c) {
+        if (off_alignment(c.inputs[0])) output(c)[kN + 2] *= 1.5f;
+      },
+      "misaligned (m=6)");
+}
+TEST(Faults, StrayWriteBeforeAnOutputThatIsNotAligned) {
+  expect_refuted(
+      [](const Call& c) {
+        if (off_alignment(c.outputs[0])) output(c)[-1] = 1;
+      },
+      "stray write at byte -4 of tensor y");
+}
 TEST(Faults, LaunchFailureIsNoPass) {
   verifier::Evidence e = accept_with([](const Call& c) {
     if (c.index == 5) throw DeviceError("an illegal address");
