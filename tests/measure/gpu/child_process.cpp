@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 #include <signal.h>
-#include <spawn.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -43,21 +43,23 @@ ChildResult run_child(const std::vector<std::string>& prefix, const std::string&
   for (char** e = environ; *e != nullptr; ++e) environment.emplace_back(*e);
   environment.push_back(variable);
 
-  posix_spawn_file_actions_t actions;
-  posix_spawn_file_actions_init(&actions);
-  posix_spawn_file_actions_addopen(&actions, 1, log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
-  posix_spawn_file_actions_adddup2(&actions, 1, 2);
-  posix_spawnattr_t attributes;
-  posix_spawnattr_init(&attributes);
-  posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
-  posix_spawnattr_setpgroup(&attributes, 0);
-  pid_t pid = 0;
+  std::vector<char*> argv = pointers(arguments), envp = pointers(environment);
   const auto start = std::chrono::steady_clock::now();
-  const int error = posix_spawnp(&pid, arguments[0].c_str(), &actions, &attributes,
-                                 pointers(arguments).data(), pointers(environment).data());
-  posix_spawn_file_actions_destroy(&actions);
-  posix_spawnattr_destroy(&attributes);
-  if (error != 0) throw std::runtime_error("cannot start " + arguments[0]);
+  const pid_t parent = getpid();
+  const pid_t pid = fork();
+  if (pid < 0) throw std::runtime_error("cannot start " + arguments[0]);
+  if (pid == 0) {
+    // Only calls that are safe between fork and exec. A child in an endless kernel must not outlive
+    // this process, however that ends.
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != parent) _exit(127);
+    setpgid(0, 0);
+    const int file = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0644);
+    if (file < 0 || dup2(file, 1) < 0 || dup2(file, 2) < 0) _exit(127);
+    execvpe(argv[0], argv.data(), envp.data());
+    _exit(127);
+  }
+  setpgid(pid, pid);  // whichever of the two is first
 
   ChildResult result;
   auto elapsed = [&] {

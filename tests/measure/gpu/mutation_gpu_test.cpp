@@ -1,40 +1,45 @@
 // Wrong CUDA sources against numeric acceptance, on a GPU. Each mutant runs in a process of its
-// own, which may hang, fault or corrupt its context; the table says what killed it.
+// own, which may hang, fault or corrupt its context; the table says what killed it. One that
+// survives runs again with delays that right synchronization bears (delays.h), and where there is
+// a compute-sanitizer under its tools.
 //
 //   TENON_MUTATION_TABLE  a file to which the rows are appended (tab-separated)
-//   TENON_SANITIZER       compute-sanitizer: survivors run again under its tools
+//   TENON_SANITIZER       compute-sanitizer
 #include <fmt/format.h>
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
-#include <future>
 #include <map>
 #include <mutex>
 #include <set>
 #include <sstream>
-#include <thread>
 
 #include "child_process.h"
-#include "cubin_text.h"
 #include "gpu.h"
 #include "ir/family.h"
 #include "ir/schedule.h"
-#include "ir/sha256.h"
-#include "source_mutants.h"
+#include "known_survivors.h"
+#include "mutation_build.h"
+#include "mutation_cases.h"
 
 namespace tenon::test {
 namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::size_t kPerCandidate = 9;  // mutants of one fixture under one schedule
-constexpr double kLimit = 40;             // seconds of one mutant; a right one takes about two
-constexpr std::size_t kAtOnce = 4;
+constexpr double kLimit = 20;    // seconds of one mutant; a right one takes about two
+constexpr double kBudget = 100;  // seconds after which no further mutant is begun
 constexpr int kAccepted = 0, kRefused = 10, kNotRun = 11, kBadSetup = 12;
+
+// Children at once, and compilations: each child also computes on the host.
+std::size_t at_once() {
+  return std::clamp<std::size_t>(std::thread::hardware_concurrency() * 3 / 4, 2, 12);
+}
 
 std::string read_text(const fs::path& path) {
   std::ifstream in(path, std::ios::binary);
@@ -44,49 +49,9 @@ void write_text(const fs::path& path, const std::string& text) {
   std::ofstream(path, std::ios::binary) << text;
 }
 
-// Numbers of extents at which every family has a legal schedule, and ragged ones.
-struct Shape {
-  std::int64_t m, k, n;
-};
-ir::Workload workload_of(const Shape& s) {
-  return ir::make_workload(ir::catalog_program("rmsnorm_linear"),
-                           {{"m", s.m}, {"k", s.k}, {"n", s.n}}, ir::DType::kBF16);
-}
-
-// Survivors whose reason is known: they change no result that is promised.
-struct Known {
-  const char* kind;
-  const char* part;    // of the edit
-  const char* where;   // the candidate's shape; empty: any
-  const char* family;  // that the candidate's schedule must name; empty: any
-  const char* why;
-};
-constexpr Known kKnown[] = {
-    {"barrier", "prefetch", "", "", "a hint to the memory system"},
-    {"barrier", "griddep", "", "", "without dependent launch there is nothing to wait for"},
-    {"barrier", "dependents", "", "", "without dependent launch there is nobody to tell"},
-    {"barrier", "cp_async_commit()", "17x101x37 ", "contraction(",
-     "no row starts on 16 bytes: nothing is copied so"},
-    {"barrier", "cp_async_wait<0>()", "17x101x37 ", "contraction(",
-     "no row starts on 16 bytes: nothing is copied so"},
-    {"mask", "k <= end; k += kLanes * V", "", "",
-     "of the run at the end nothing exists: it adds nothing"},
-    {"bound", "k <= end; k += kLanes * V", "", "",
-     "of the run at the end nothing exists: it adds nothing"},
-    {"function", "max(0, max(V, c_end - c))", "16x192x320 ", "",
-     "all chunks are whole, and more than whole counts as whole"},
-    {"mask", "c0 + kColumns <= c_end) {  ->  if (true)", "16x192x320 ", "", "all tiles are whole"},
-    {"index", "p.y_stride / 2 == 0", "", "", "single stores in place of pairs: slower, the same"},
-    {"index", "Op::kRowStride * sizeof(T) / 16 == 0", "", "",
-     "plain loads in place of asynchronous copies: slower, the same"},
-    {"function", "max(C::kEarlyStages, steps)", "16x192x320 ", "",
-     "all three steps, which the sixteen stages hold, are requested early"},
-    {"function", "max(Pass::kExtent, begin + kShare)", "16x192x320 ", "",
-     "one share of three whole steps: both are the extent"},
-};
-
 // What a child is given: a folder with the shape, the plan and the cubins.
-void write_folder(const fs::path& folder, const Shape& s, const measure::Candidate& candidate) {
+void write_folder(const fs::path& folder, const MutationCase& s,
+                  const measure::Candidate& candidate) {
   fs::create_directories(folder);
   write_text(folder / "shape", fmt::format("{} {} {}", s.m, s.k, s.n));
   write_text(folder / "plan", ir::print(candidate.plan));
@@ -127,72 +92,21 @@ Outcome sanitize(const fs::path& folder) {
 }
 
 struct Row {
-  std::string candidate, kind, edit;
+  const MutationCase* of = nullptr;  // null: there was no time for it
+  const BuiltMutant* mutant = nullptr;
   Outcome outcome;
 };
 
-std::mutex table_mutex;
 void write_row(const Row& r) {
-  std::lock_guard lock(table_mutex);
-  const std::string line = fmt::format("{}\t{}\t{}\t{}\t{}\n", r.outcome.means, r.kind, r.edit,
-                                       r.outcome.detail.substr(0, 120), r.candidate);
+  const SourceMutant& m = r.mutant->mutant;
+  const std::string line = fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", r.outcome.means, m.kind, m.place,
+                                       m.edit, r.outcome.detail.substr(0, 120), name(*r.of));
   std::fputs(line.c_str(), stdout);
   if (const char* path = std::getenv("TENON_MUTATION_TABLE"))
     std::ofstream(path, std::ios::app) << line;
 }
 
-template <class F>
-void in_parallel(std::size_t count, const F& f) {
-  std::atomic<std::size_t> next = 0;
-  std::vector<std::thread> threads;
-  for (std::size_t t = 0; t < kAtOnce; ++t)
-    threads.emplace_back([&] {
-      for (std::size_t i = next++; i < count; i = next++) f(i);
-    });
-  for (std::thread& t : threads) t.join();
-}
-
-struct CompiledMutant {
-  SourceMutant mutant;
-  std::string cubin;
-};
-
-// The kernels of a module that the plan launches.
-std::vector<std::string> launched(const ir::LaunchPlan& plan, std::size_t module) {
-  std::vector<std::string> entries;
-  for (const auto* launches : {&plan.prepare, &plan.main})
-    for (const ir::Launch& launch : *launches)
-      if (launch.kind == ir::LaunchKind::kCubin && launch.module == static_cast<int>(module))
-        entries.push_back(launch.entry);
-  return entries;
-}
-
-// Mutants that compile to other instructions of the kernels `entries` than the original does;
-// what does not is no mutant.
-std::vector<CompiledMutant> compiled_mutants(const codegen::Source& source,
-                                             const std::string& original,
-                                             const std::vector<std::string>& entries,
-                                             const ir::Target& target, std::size_t wanted) {
-  const std::vector<SourceMutant> tried = spread(source_mutants(flatten(source.text)), 5 * wanted);
-  std::vector<std::string> cubins(tried.size());
-  const std::string original_text = cubin_text(original, entries);
-  std::atomic<std::size_t> good = 0;
-  in_parallel(tried.size(), [&](std::size_t i) {
-    if (good >= wanted) return;
-    const codegen::Compiled c = codegen::compile({tried[i].text, source.entries}, target);
-    if (!c.ok || cubin_text(c.cubin, entries) == original_text) return;
-    cubins[i] = c.cubin;
-    ++good;
-  });
-  std::vector<CompiledMutant> out;
-  std::set<std::string> seen;
-  for (std::size_t i = 0; i < tried.size(); ++i)
-    if (!cubins[i].empty() && seen.insert(cubin_text(cubins[i], entries)).second)
-      out.push_back({tried[i], cubins[i]});
-  return out;
-}
-
-class mutation_on_gpu : public testing::TestWithParam<std::string> {
+class mutation_on_gpu : public testing::Test {
  protected:
   void SetUp() override {
     std::string pattern = (fs::temp_directory_path() / "tenon-mutants-XXXXXX").string();
@@ -201,104 +115,139 @@ class mutation_on_gpu : public testing::TestWithParam<std::string> {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // All mutants of one candidate; how many there were.
-  std::size_t run(const std::string& name, const Shape& shape, const ir::MuGraph& graph,
-                  const ir::Schedule& schedule, const ir::Target& target) {
-    const ir::Workload workload = workload_of(shape);
-    codegen::Generated generated = codegen::generate(graph, schedule, workload, target);
-    measure::Candidate right{generated.plan, {}};
-    std::size_t largest = 0;
-    for (std::size_t i = 0; i < generated.sources.size(); ++i) {
-      // The flattened source is the base, so that only the edit makes a difference.
-      codegen::Source flat{flatten(generated.sources[i].text), generated.sources[i].entries};
-      codegen::Compiled c = codegen::compile(flat, target);
-      EXPECT_TRUE(c.ok) << c.log;
-      right.plan.modules[i].cubin_sha256 = c.sha256;
-      right.cubins.push_back(c.cubin);
-      if (generated.sources[i].text.size() > generated.sources[largest].text.size()) largest = i;
-    }
-    const fs::path base = folder_ / fmt::format("{}-base", count_++);
-    write_folder(base, shape, right);
-    const ChildResult child = start(base);
-    if (outcome_of(child, base).means != "survived") {
-      ADD_FAILURE() << name << ": the original is not accepted: " << read_text(base / "reason")
-                    << read_text(base / "log");
-      return 0;
-    }
-    const std::vector<CompiledMutant> mutants =
-        compiled_mutants(generated.sources[largest], right.cubins[largest],
-                         launched(generated.plan, largest), target, kPerCandidate);
-    std::vector<Row> rows(mutants.size());
-    in_parallel(mutants.size(), [&](std::size_t i) {
-      measure::Candidate wrong = right;
-      wrong.cubins[largest] = mutants[i].cubin;
-      wrong.plan.modules[largest].cubin_sha256 = ir::sha256_hex(mutants[i].cubin);
-      const fs::path folder = base.string() + fmt::format("-{}", i);
-      write_folder(folder, shape, wrong);
-      Outcome outcome = outcome_of(start(folder), folder);
-      if (outcome.means == "survived") outcome = sanitize(folder);
-      rows[i] = {name, mutants[i].mutant.kind, mutants[i].mutant.edit, outcome};
-    });
-    for (Row& row : rows) judge(row);
-    return rows.size();
+  // Accepts or refuses a candidate in a child.
+  Outcome judge(const MutationCase& c, const measure::Candidate& candidate,
+                fs::path* at = nullptr) {
+    const fs::path folder = folder_ / std::to_string(count_++);
+    write_folder(folder, c, candidate);
+    const ChildResult child = run_child({}, "MutantChild.Run", "TENON_MUTANT=" + folder.string(),
+                                        (folder / "log").string(), kLimit);
+    if (at) *at = folder;
+    return outcome_of(child, folder);
   }
 
-  static ChildResult start(const fs::path& folder) {
-    return run_child({}, "MutantChild.Run", "TENON_MUTANT=" + folder.string(),
-                     (folder / "log").string(), kLimit);
+  // The original must be accepted, or its mutants' ends would say nothing.
+  bool original_is_right(const MutationCase& c, const measure::Candidate& candidate,
+                         const char* how) {
+    const Outcome outcome = judge(c, candidate);
+    if (outcome.means == "survived") return true;
+    ADD_FAILURE() << name(c) << ", the original" << how << " is not accepted: " << outcome.means
+                  << ": " << outcome.detail;
+    return false;
   }
 
-  void judge(Row& row) {
-    if (row.outcome.means == "survived") {
-      for (const Known& known : kKnown)
-        if (row.kind == known.kind && row.edit.find(known.part) != std::string::npos &&
-            row.candidate.find(known.where) != std::string::npos &&
-            row.candidate.find(known.family) != std::string::npos)
-          row.outcome = {"survived, explained", known.why};
-      if (row.outcome.means == "survived")
-        ADD_FAILURE() << "survived: " << row.candidate << ": " << row.edit;
+  Outcome end_of(const BuiltCase& built, const BuiltMutant& mutant,
+                 const std::map<Delay, bool>& bears) {
+    const MutationCase& c = *built.mutation_case;
+    fs::path folder;
+    Outcome outcome = judge(c, mutant.wrong, &folder);
+    for (Delay delay : kDelays) {
+      if (outcome.means != "survived" || !bears.at(delay)) continue;
+      outcome = judge(c, build_delayed(built, mutant, delay));
+      if (outcome.means != "survived")
+        outcome.means = fmt::format("{}: {}", name(delay), outcome.means);
     }
-    ++means_[row.outcome.means];
-    write_row(row);
+    return outcome.means == "survived" ? sanitize(folder) : outcome;
   }
 
   fs::path folder_;
-  std::size_t count_ = 0;
-  std::map<std::string, int> means_;
+  std::atomic<std::size_t> count_ = 0;
 };
 
-TEST_P(mutation_on_gpu, WrongSourcesAreKilled) {
+TEST_F(mutation_on_gpu, WrongSourcesAreKilled) {
   TENON_REQUIRE_GPU(device);
   const ir::Target target = device->info().target;
-  const ir::MuGraph graph = embedded_fixture(GetParam());
-  std::size_t total = 0;
-  std::set<std::string> families;  // one schedule of each combination of families
-  for (const Shape& shape : {Shape{16, 192, 320}, Shape{17, 101, 37}})
-    for (const ir::Schedule& schedule : sample_schedules(graph, workload_of(shape), target)) {
-      std::string combination;
-      for (const ir::KernelSchedule& k : schedule.kernels) combination += k.family + " ";
-      if (!families.insert(combination + (shape.m == 16 ? "" : "ragged")).second) continue;
-      try {
-        total += run(fmt::format("{} {}x{}x{} {}", GetParam(), shape.m, shape.k, shape.n,
-                                 ir::print(schedule)),
-                     shape, graph, schedule, target);
-      } catch (const codegen::Rejected&) {
-        continue;
-      }
+  device.reset();  // the children have it
+  const auto start = std::chrono::steady_clock::now();
+  auto seconds = [&] {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  };
+  std::vector<BuiltCase> cases(mutation_cases().size());
+  in_parallel(cases.size(), at_once(), [&](std::size_t i) {
+    const MutationCase& c = mutation_cases()[i];
+    try {
+      cases[i] = build(c, target);
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << name(c) << ": " << e.what();
     }
-  EXPECT_GE(total, 17U) << "six fixtures make at least a hundred";
-  std::string summary;
-  for (const auto& [means, count] : means_) summary += fmt::format("{} {}; ", means, count);
-  std::printf("%s: %zu mutants: %s\n", GetParam().c_str(), total, summary.c_str());
-}
+  });
+  ASSERT_FALSE(HasFailure());
+  std::vector<std::vector<BuiltMutant>> mutants;
+  std::set<std::string> used;
+  for (const BuiltCase& built : cases)
+    mutants.push_back(
+        build_mutants(built, built.mutation_case->mutants, mutants.size(), used, at_once()));
+  std::printf("compiled after %.0f s\n", seconds());
 
-INSTANTIATE_TEST_SUITE_P(, mutation_on_gpu, testing::ValuesIn(embedded_fixtures()),
-                         [](const auto& test) { return test.param; });
+  // Whether the originals are accepted, as they are and with each delay.
+  std::vector<std::map<Delay, bool>> bears(cases.size());
+  for (auto& b : bears)
+    for (Delay delay : kDelays) b[delay] = false;
+  const std::size_t ways = 1 + std::size(kDelays);
+  in_parallel(cases.size() * ways, at_once(), [&](std::size_t i) {
+    const BuiltCase& built = cases[i / ways];
+    const MutationCase& c = *built.mutation_case;
+    if (i % ways == 0) {
+      original_is_right(c, built.right, "");
+      return;
+    }
+    const Delay delay = kDelays[i % ways - 1];
+    try {
+      bears[i / ways].at(delay) = original_is_right(c, build_delayed(built, delay), name(delay));
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << name(c) << ", " << name(delay) << ": " << e.what();
+    }
+  });
+  std::printf("originals after %.0f s\n", seconds());
+
+  // Every case's first mutants first, so that all have some when the time is over.
+  std::vector<std::pair<std::size_t, const BuiltMutant*>> all;
+  for (std::size_t i = 0, before = 1; before != all.size(); ++i) {
+    before = all.size();
+    for (std::size_t c = 0; c < cases.size(); ++c)
+      if (i < mutants[c].size()) all.emplace_back(c, &mutants[c][i]);
+  }
+  std::vector<Row> rows(all.size());
+  in_parallel(all.size(), at_once(), [&](std::size_t i) {
+    if (seconds() > kBudget) return;
+    const auto [c, mutant] = all[i];
+    rows[i] = {cases[c].mutation_case, mutant, {}};
+    try {
+      rows[i].outcome = end_of(cases[c], *mutant, bears[c]);
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << name(*rows[i].of) << ": " << e.what();
+    }
+  });
+
+  std::erase_if(rows, [](const Row& row) { return row.of == nullptr; });
+  std::map<std::string, int> means, fixtures;
+  for (Row& row : rows) {
+    if (row.outcome.means == "survived") {
+      if (const char* why = known_survivor(*row.of, row.mutant->mutant))
+        row.outcome = {"survived, explained", why};
+      else
+        ADD_FAILURE() << "survived: " << name(*row.of) << ": " << row.mutant->mutant.place << ": "
+                      << row.mutant->mutant.edit;
+    }
+    ++means[row.outcome.means];
+    ++fixtures[row.of->fixture];
+    write_row(row);
+  }
+  EXPECT_GE(rows.size(), 100U);
+  for (const std::string& fixture : embedded_fixtures())
+    EXPECT_GE(fixtures[fixture], 15) << fixture;
+  std::string summary;
+  for (const auto& [mean, count] : means) summary += fmt::format("{} {}; ", mean, count);
+  std::printf("%zu of %zu mutants in %.0f s: %s\n", rows.size(), all.size(), seconds(),
+              summary.c_str());
+}
 
 // The child: accepts or refuses the candidate of $TENON_MUTANT, writes why, and leaves at once.
 TEST(MutantChild, Run) {
   const char* given = std::getenv("TENON_MUTANT");
   if (given == nullptr) GTEST_SKIP() << "started by mutation tests only";
+  // The parent may be a sanitizer, which does not look after us when it is killed.
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
   const fs::path folder = given;
   const std::string order = read_text(folder / "order");
   if (order == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
@@ -307,7 +256,7 @@ TEST(MutantChild, Run) {
   int code = kBadSetup;
   std::string reason;
   try {
-    Shape s{};
+    MutationCase s{};
     std::istringstream(read_text(folder / "shape")) >> s.m >> s.k >> s.n;
     measure::Candidate candidate{ir::parse_plan(read_text(folder / "plan")), {}};
     for (std::size_t i = 0; i < candidate.plan.modules.size(); ++i)
@@ -347,53 +296,80 @@ TEST(mutation_children, EndsOfEveryKindAreSeen) {
   fs::remove_all(folder);
 }
 
-// Without its includes a source of every family is still the same program.
-TEST(mutation_sources, FlattenedSourcesCompile) {
+// Every case is legal, is made of what its schedule says, and has mutants enough; all of it
+// compiles with every delay.
+TEST(mutation_sources, CasesCompile) {
   std::string why;
   if (!codegen::nvrtc_available(&why)) GTEST_SKIP() << why;
   const ir::Target target = ir::target_from_name("sm_90a");
-  const ir::MuGraph graph = embedded_fixture("rmsnorm_one_pass");
-  const ir::Workload workload = workload_of({16, 192, 320});
+  std::map<std::string, std::size_t> wanted;
   std::set<std::string> families;
-  for (const ir::Schedule& schedule : sample_schedules(graph, workload, target)) {
-    if (!families.insert(schedule.kernels[0].family).second) continue;
+  for (const MutationCase& c : mutation_cases()) {
+    const ir::MuGraph graph = embedded_fixture(c.fixture);
+    const ir::Schedule schedule = ir::parse_schedule(c.schedule);
+    ASSERT_EQ(schedule.kernels.size(), graph.kernels.size()) << name(c);
+    for (std::size_t k = 0; k < graph.kernels.size(); ++k) {
+      const auto reason =
+          ir::illegal(ir::view(graph, k), schedule.kernels[k], workload_of(c), target);
+      EXPECT_FALSE(reason) << name(c) << ": " << reason.value_or("");
+      families.insert(schedule.kernels[k].family);
+    }
+    wanted[c.fixture] += c.mutants;
+    // A few are enough here: the GPU's machine compiles all of them.
+    if (c.n != 301 && std::string(c.schedule).find("ping_pong") == std::string::npos) continue;
     try {
-      const codegen::Generated generated = codegen::generate(graph, schedule, workload, target);
-      for (const codegen::Source& source : generated.sources) {
-        const codegen::Compiled c =
-            codegen::compile({flatten(source.text), source.entries}, target);
-        EXPECT_TRUE(c.ok) << ir::print(schedule) << "\n" << c.log;
-        EXPECT_EQ(flatten(source.text).find("#include \"device"), std::string::npos);
+      const BuiltCase built = build(c, target);
+      for (const codegen::Source& source : built.sources)
+        EXPECT_EQ(source.text.find("#include \"device"), std::string::npos);
+      for (Delay delay : kDelays) {
+        const measure::Candidate slow = build_delayed(built, delay);
+        EXPECT_EQ(slow.cubins.size(), built.right.cubins.size());
       }
-    } catch (const codegen::Rejected&) {
-      continue;
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << name(c) << ": " << e.what();
     }
   }
-  EXPECT_GE(families.size(), 2U);
+  for (const char* family : {"rows", "contraction", "small_m", "multicast", "gemm", "library"})
+    EXPECT_TRUE(families.count(family)) << family;
+  for (const std::string& fixture : embedded_fixtures()) EXPECT_GE(wanted[fixture], 18U) << fixture;
 }
 
-// Enough of them compile, to code that differs.
+// Edits are found in functions, of every kind, and enough of them make other code.
 TEST(mutation_sources, CompileToOtherCode) {
   std::string why;
   if (!codegen::nvrtc_available(&why)) GTEST_SKIP() << why;
-  const ir::Target target = ir::target_from_name("sm_80");
-  const ir::MuGraph graph = embedded_fixture("rmsnorm_one_pass");
-  const ir::Workload workload = workload_of({17, 101, 37});
-  ir::Schedule schedule;
-  schedule.kernels.push_back(ir::default_schedule(ir::view(graph, 0), workload, target));
-  const codegen::Generated generated = codegen::generate(graph, schedule, workload, target);
-  const codegen::Source& source = generated.sources.back();
-  const codegen::Compiled base = codegen::compile({flatten(source.text), source.entries}, target);
-  ASSERT_TRUE(base.ok) << base.log;
-  const std::vector<SourceMutant> all = source_mutants(flatten(source.text));
-  std::set<std::string> kinds;
-  for (const SourceMutant& m : all) kinds.insert(m.kind);
+  const MutationCase& c = mutation_cases()[1];
+  const BuiltCase built = build(c, ir::target_from_name("sm_80"));
+  std::vector<SourceMutant> all;
+  for (const codegen::Source& source : built.sources)
+    for (SourceMutant& m : source_mutants(source.text)) all.push_back(std::move(m));
+  std::set<std::string> kinds, places;
+  for (const SourceMutant& m : all) {
+    kinds.insert(m.kind);
+    places.insert(m.place);
+  }
   EXPECT_GE(all.size(), 100U);
   for (const char* kind : {"barrier", "mask", "accumulator", "stride", "extent", "bound"})
     EXPECT_TRUE(kinds.count(kind)) << kind;
-  const auto mutants = compiled_mutants(
-      source, base.cubin, launched(generated.plan, generated.sources.size() - 1), target, 6);
-  EXPECT_GE(mutants.size(), 6U);
+  EXPECT_TRUE(places.count("device/portable/contraction.cuh loop"));
+  EXPECT_TRUE(places.count("device/portable/split.cuh last_to_arrive") ||
+              places.count("device/portable/run.cuh store_run"));
+  std::set<std::string> used;
+  EXPECT_EQ(build_mutants(built, 6, 0, used, 2).size(), 6U);
+  EXPECT_EQ(used.size(), 6U);
+}
+
+// A delay is put into the text.
+TEST(mutation_sources, DelaysChangeTheText) {
+  const std::string flat =
+      "__device__ void tma_load_2d(int a,\n    int b) {\n  copy();\n}\n"
+      "__device__ void mbarrier_wait(int b) {\n  while (b) {\n  }\n}\n"
+      "__device__ void f() { __syncthreads(); }\n";
+  const std::string late = delayed(flat, Delay::kLateCopies);
+  EXPECT_NE(late.find("int b) { tenon_long_rest();\n  copy();"), std::string::npos) << late;
+  const std::string slow = delayed(flat, Delay::kSlowWarps);
+  EXPECT_NE(slow.find("  }\ntenon_rest();\n}"), std::string::npos) << slow;
+  EXPECT_NE(slow.find("__syncthreads(), tenon_rest();"), std::string::npos) << slow;
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "source_mutants.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <regex>
 #include <set>
@@ -56,6 +57,12 @@ bool is_code(const std::string& line) {
   return line.find("template <") == std::string::npos && line.find('"') == std::string::npos;
 }
 
+// A counter without a first value: what the compiler makes of it is its own choice.
+bool is_counter_of_loop(const Rule& rule, const std::string& line, const std::smatch& m) {
+  return std::string(rule.kind) == "accumulator" && m.str() == " = 0;" &&
+         line.find("for (") < static_cast<std::size_t>(m.position());
+}
+
 std::string replacement_of(const Rule& rule, const std::smatch& m) {
   const std::string format = rule.replacement;
   if (format == "+1" || format == "-1") {
@@ -76,10 +83,45 @@ std::string trimmed(const std::string& line) {
   return first == std::string::npos ? "" : line.substr(first);
 }
 
-void include(const std::string& text, std::set<std::string>& seen, std::string& out) {
+constexpr const char* kMarker = "//@ ";  // before the name of the file that the next lines are of
+
+// The function, or failing that the struct or namespace, whose definition began last. Signatures
+// name the function on the line of its qualifiers or on the next.
+class FunctionNames {
+ public:
+  // The function that `line` is in, lines given in order.
+  const std::string& of(const std::string& line) {
+    static const std::regex name(R"((\w+)\()"), scope(R"(^\s*(?:struct|namespace) (\w+))");
+    if (line.find("__device__") != std::string::npos ||
+        line.find("__global__") != std::string::npos)
+      wanted_ = true;
+    std::smatch m;
+    if (!wanted_) {
+      if (std::regex_search(line, m, scope)) name_ = m[1];
+      return name_;
+    }
+    std::string rest = line;
+    for (const char* attribute : {"__align__(", "__launch_bounds__("})
+      if (std::size_t at = rest.find(attribute); at != std::string::npos)
+        rest.erase(at, rest.find(')', at) - at + 1);
+    if (std::regex_search(rest, m, name)) {
+      name_ = m[1];
+      wanted_ = false;
+    }
+    return name_;
+  }
+
+ private:
+  std::string name_ = "-";
+  bool wanted_ = false;
+};
+
+void include(const std::string& name_of_text, const std::string& text, std::set<std::string>& seen,
+             std::string& out) {
   static const std::regex quoted(R"(\s*#include "(.*)\")");
   std::istringstream stream(text);
   std::smatch m;
+  out += kMarker + name_of_text + "\n";
   for (std::string line; std::getline(stream, line);) {
     if (line.rfind("#pragma once", 0) == 0) continue;
     if (!std::regex_match(line, m, quoted)) {
@@ -92,7 +134,8 @@ void include(const std::string& text, std::set<std::string>& seen, std::string& 
     for (std::size_t i = 0; i < codegen::kDeviceFiles_count && !found; ++i)
       if (codegen::kDeviceFiles[i].name == name) {
         found = true;
-        include(codegen::kDeviceFiles[i].text, seen, out);
+        include(name, codegen::kDeviceFiles[i].text, seen, out);
+        out += kMarker + name_of_text + "\n";
       }
     if (!found) throw std::runtime_error("no device file " + name);
   }
@@ -103,7 +146,7 @@ void include(const std::string& text, std::set<std::string>& seen, std::string& 
 std::string flatten(const std::string& source) {
   std::set<std::string> seen;
   std::string out;
-  include(source, seen, out);
+  include("kernel", source, seen, out);
   return out;
 }
 
@@ -116,36 +159,49 @@ std::vector<SourceMutant> source_mutants(const std::string& flat) {
   std::vector<SourceMutant> out;
   std::istringstream stream(flat);
   std::size_t start = 0;
+  std::string file;
+  FunctionNames names;
   for (std::string line; std::getline(stream, line); start += line.size() + 1) {
+    if (line.rfind(kMarker, 0) == 0) file = line.substr(std::string(kMarker).size());
     if (!is_code(line)) continue;
+    const std::string place = file + " " + names.of(line);
     for (std::size_t r = 0; r < patterns.size(); ++r)
       for (std::sregex_iterator it(line.begin(), line.end(), patterns[r]), end; it != end; ++it) {
         const std::string to = replacement_of(kRules[r], *it);
-        if (to == it->str()) continue;
+        if (to == it->str() || is_counter_of_loop(kRules[r], line, *it)) continue;
         std::string changed = line;
         changed.replace(static_cast<std::size_t>(it->position()),
                         static_cast<std::size_t>(it->length()), to);
-        out.push_back({kRules[r].kind, trimmed(line) + "  ->  " + trimmed(changed),
+        out.push_back({kRules[r].kind, place, trimmed(line) + "  ->  " + trimmed(changed),
                        flat.substr(0, start) + changed + flat.substr(start + line.size())});
       }
   }
   return out;
 }
 
-std::vector<SourceMutant> spread(const std::vector<SourceMutant>& all, std::size_t count) {
-  std::map<std::string, std::vector<const SourceMutant*>> kinds;
-  for (const SourceMutant& m : all) kinds[m.kind].push_back(&m);
+std::vector<SourceMutant> spread(const std::vector<SourceMutant>& all, std::size_t count,
+                                 std::size_t start) {
+  std::map<std::string, std::vector<const SourceMutant*>> by_kind;
+  for (const SourceMutant& m : all) by_kind[m.kind].push_back(&m);
+  std::vector<std::vector<const SourceMutant*>> kinds;
+  for (auto& [kind, places] : by_kind) kinds.push_back(std::move(places));
+  if (!kinds.empty())
+    std::rotate(kinds.begin(), kinds.begin() + static_cast<std::ptrdiff_t>(start % kinds.size()),
+                kinds.end());
   std::vector<SourceMutant> out;
-  // Round q takes from each kind the place at the q-th point of a low-discrepancy sequence.
+  // Round q takes from each kind the place at the q-th point of a low-discrepancy sequence, which
+  // `start` turns.
+  const double turn = static_cast<double>(start) * 0.6180339887498949;
   std::set<const SourceMutant*> taken;
-  for (std::size_t round = 0; out.size() < count && round < all.size(); ++round) {
-    double point = 0, digit = 0.5;  // van der Corput 1935
+  for (std::size_t round = 0; out.size() < count && round < 4 * all.size(); ++round) {
+    double point = turn, digit = 0.5;  // van der Corput 1935
     for (std::size_t bits = round + 1; bits; bits >>= 1, digit /= 2)
       point += (bits & 1) != 0 ? digit : 0;
-    for (const auto& [kind, places] : kinds) {
-      const SourceMutant* m =
-          places[static_cast<std::size_t>(point * static_cast<double>(places.size()))];
-      if (out.size() < count && taken.insert(m).second) out.push_back(*m);
+    point -= std::floor(point);
+    for (const auto& places : kinds) {
+      const std::size_t at = std::min(
+          places.size() - 1, static_cast<std::size_t>(point * static_cast<double>(places.size())));
+      if (out.size() < count && taken.insert(places[at]).second) out.push_back(*places[at]);
     }
   }
   return out;

@@ -8,19 +8,23 @@
 namespace tenon::test {
 
 struct SourceMutant {
-  std::string kind;  // "barrier", "mask", "accumulator", "stride", …
-  std::string edit;  // the line before and after
-  std::string text;  // the whole source
+  std::string kind;   // "barrier", "mask", "accumulator", "stride", …
+  std::string place;  // the file and the function, "device/small_m/streaming.cuh stream_warp"
+  std::string edit;   // the line before and after
+  std::string text;   // the whole source
 };
 
-// The source with the device library's headers in place of its #includes, each once.
+// The source with the device library's headers in place of its #includes, each once. A comment
+// before every part names its file; "kernel" is the source itself.
 std::string flatten(const std::string& source);
 
 // One mutant for each place of each kind, in the order of the text; comments and declarations are
 // left alone. `flat` is what flatten() made.
 std::vector<SourceMutant> source_mutants(const std::string& flat);
 
-// At most `count`, the kinds in turn, each kind's places evenly over the text.
-std::vector<SourceMutant> spread(const std::vector<SourceMutant>& all, std::size_t count);
+// At most `count`, the kinds in turn, each kind's places evenly over the text; another `start`
+// begins with another kind and other places.
+std::vector<SourceMutant> spread(const std::vector<SourceMutant>& all, std::size_t count,
+                                 std::size_t start = 0);
 
 }  // namespace tenon::test

@@ -1,0 +1,60 @@
+#include "delays.h"
+
+#include <vector>
+
+namespace tenon::test {
+
+namespace {
+
+// Every lane of a warp rests for the same time, so that it stays converged.
+constexpr const char* kRest = R"cuda(
+__device__ __forceinline__ void tenon_rest() {
+  __nanosleep((threadIdx.x / 32 * 5 + blockIdx.x * 3) % 7 * 700);
+}
+__device__ __forceinline__ void tenon_long_rest() { __nanosleep(4000); }
+)cuda";
+
+// Puts `text` behind the opening brace of every function `name`.
+void at_begin(std::string& source, const std::string& name, const std::string& text) {
+  const std::string start = "void " + name + "(";
+  for (std::size_t at = 0; (at = source.find(start, at)) != std::string::npos;) {
+    const std::size_t brace = source.find('{', at);
+    if (brace == std::string::npos) return;
+    source.insert(brace + 1, " " + text);
+    at = brace;
+  }
+}
+
+// Puts `text` before the closing brace, the first at the beginning of a line.
+void at_end(std::string& source, const std::string& name, const std::string& text) {
+  const std::string start = "void " + name + "(";
+  for (std::size_t at = 0; (at = source.find(start, at)) != std::string::npos;) {
+    const std::size_t brace = source.find("\n}", at);
+    if (brace == std::string::npos) return;
+    source.insert(brace + 1, text + "\n");
+    at = brace + text.size();
+  }
+}
+
+}  // namespace
+
+const char* name(Delay delay) { return delay == Delay::kLateCopies ? "late copies" : "slow warps"; }
+
+std::string delayed(const std::string& flat, Delay delay) {
+  std::string source = flat;
+  if (delay == Delay::kLateCopies) {
+    for (const char* copy : {"tma_load_2d", "bulk_load"})
+      at_begin(source, copy, "tenon_long_rest();");
+  } else {
+    for (const char* wait : {"mbarrier_wait", "mbarrier_wait_cluster", "cp_async_wait",
+                             "partial_wait", "cluster_wait"})
+      at_end(source, wait, "tenon_rest();");
+    const std::string barrier = "__syncthreads();", slow = "__syncthreads(), tenon_rest();";
+    for (std::size_t at = 0; (at = source.find(barrier, at)) != std::string::npos;
+         at += slow.size())
+      source.replace(at, barrier.size(), slow);
+  }
+  return kRest + source;
+}
+
+}  // namespace tenon::test
