@@ -115,6 +115,8 @@ void funnel(const Program& program, bool print_graphs) {
       "{} partial graphs, {} distinct, {} seen before, {:.3f} s, {}; cut by: {}\n",
       r.counters.enumerated, r.counters.distinct, r.counters.deduplicated, r.counters.seconds,
       r.counters.stop_reason, joined(r.counters.cuts));
+  for (const auto& [step, seconds] : r.counters.steps)
+    std::cout << fmt::format("  {:14} {:.3f} s\n", step, seconds);
   for (const auto& [rule, n] : r.counters.pruned) std::cout << fmt::format("  {:12} {}\n", rule, n);
   for (const MuGraph& g : r.graphs) {
     std::cout << identity(g).substr(0, 12) << "  " << describe(g) << "\n";

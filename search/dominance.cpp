@@ -108,9 +108,8 @@ bool can_fuse(const Space& space, const KernelForm& producer, const KernelForm& 
 
 }  // namespace
 
-bool has_inlinable_tensor(const Space& space, const std::vector<const Choice*>& graph,
-                          const KernelBounds& bounds) {
-  std::vector<std::size_t> position = tensor_positions(space);
+bool has_inlinable_tensor(const Space& space, const std::vector<std::size_t>& position,
+                          const std::vector<const Choice*>& graph, const KernelBounds& bounds) {
   for (const Choice* k : graph) {
     const KernelForm* form = custom(*k);
     if (!form) continue;

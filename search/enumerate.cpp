@@ -5,6 +5,7 @@
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <map>
@@ -17,6 +18,7 @@
 #include "search/kernel_cost.h"
 #include "search/kernel_search.h"
 #include "search/rewrite.h"
+#include "search/spelling.h"
 #include "search/symmetry.h"
 
 namespace tenon::search {
@@ -80,6 +82,12 @@ class Enumeration {
   }
 
   Result run() {
+    arena_.execute([this] { search(); });
+    return finish();
+  }
+
+ private:
+  void search() {
     check();
     std::vector<Sample> samples = make_samples(program_, options_.seed);
     ExpressionTable table(program_, samples);
@@ -87,17 +95,19 @@ class Enumeration {
     if (saturate(table, options_.max_expressions).cut_off) cut("max_expressions");
     Space space(table, rules_);
     pruned_.add(RuleId::kCut, space.cut_intermediates());
+    end_step("expressions");
 
     std::vector<KernelForm> forms = find_kernels(space);
-    merge_thread_graphs(space, forms);
+    end_step("kernels");
     std::vector<Choice> choice = choices(space, std::move(forms), library_forms(space, program_));
     if (rules_.on(RuleId::kCost)) choice = drop_dear_kernels(space, std::move(choice), pruned_);
+    end_step("dear kernels");
     std::vector<std::vector<int>> graphs = find_kernel_graphs(space, choice);
+    end_step("kernel graphs");
     make_mugraphs(space, samples, choice, graphs);
-    return finish();
+    end_step("µGraphs");
   }
 
- private:
   // No more than the machine has: more would find the same.
   static int concurrency(int threads) {
     int most = tbb::info::default_concurrency();
@@ -105,6 +115,12 @@ class Enumeration {
   }
 
   double seconds() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
+
+  void end_step(const char* name) {
+    double before = 0;
+    for (const auto& [step, took] : steps_) before += took;
+    steps_.emplace_back(name, seconds() - before);
+  }
 
   void cut(const std::string& bound) { cuts_.insert(bound); }
 
@@ -147,26 +163,48 @@ class Enumeration {
     return true;
   }
 
+  // The walk from stores to loads, cut by cut and set of stores by set of stores.
+  std::vector<Task> backward_tasks(Space& space, const std::vector<Frame>& cuts,
+                                   std::vector<std::unique_ptr<GoalSearch>>& searches) {
+    searches.resize(cuts.size());
+    tbb::parallel_for(std::size_t{0}, cuts.size(), [&](std::size_t i) {
+      if (!stopped_())
+        searches[i] = std::make_unique<GoalSearch>(space, cuts[i], rules_, stopped_);
+    });
+    std::vector<Task> tasks;
+    for (const auto& search : searches)
+      for (std::size_t b = 0; search && b < search->branches(); ++b)
+        tasks.push_back([this, &space, s = search.get(), b](const BlockBounds& bounds) {
+          BlockResult result = s->run(b, bounds);
+          // Kernels with different cuts or stores are never spellings of one another.
+          if (rules_.on(RuleId::kThread)) merge_spellings(space, result.forms, result.pruned);
+          return result;
+        });
+    return tasks;
+  }
+
+  std::vector<Task> forward_tasks(Space& space, const std::vector<Frame>& cuts,
+                                  std::vector<std::unique_ptr<BlockSearch>>& searches,
+                                  BlockResult& roots) {
+    std::vector<Task> tasks;
+    for (const Frame& frame : cuts) {
+      if (stopped_()) break;
+      searches.push_back(std::make_unique<BlockSearch>(space, frame, rules_, stopped_));
+      roots += searches.back()->root();
+      for (std::size_t b = 0; b < searches.back()->branches(); ++b)
+        tasks.push_back([s = searches.back().get(), b](auto& bounds) { return s->run(b, bounds); });
+    }
+    return tasks;
+  }
+
   // Iterative deepening, so that a search that is stopped has the smaller kernels of every cut.
   std::vector<KernelForm> find_kernels(Space& space) {
     std::vector<std::unique_ptr<BlockSearch>> forward;
     std::vector<std::unique_ptr<GoalSearch>> backward;
-    std::vector<Task> tasks;
     BlockResult roots;
-    for (const Frame& frame : frames(space, rules_)) {
-      if (stopped_()) break;
-      if (goal_directed()) {
-        backward.push_back(std::make_unique<GoalSearch>(space, frame, rules_, stopped_));
-        for (std::size_t b = 0; b < backward.back()->branches(); ++b)
-          tasks.push_back(
-              [s = backward.back().get(), b](auto& bounds) { return s->run(b, bounds); });
-        continue;
-      }
-      forward.push_back(std::make_unique<BlockSearch>(space, frame, rules_, stopped_));
-      roots += forward.back()->root();
-      for (std::size_t b = 0; b < forward.back()->branches(); ++b)
-        tasks.push_back([s = forward.back().get(), b](auto& bounds) { return s->run(b, bounds); });
-    }
+    const std::vector<Frame> cuts = frames(space, rules_);
+    const std::vector<Task> tasks = goal_directed() ? backward_tasks(space, cuts, backward)
+                                                    : forward_tasks(space, cuts, forward, roots);
     // The last depth repeats the ones before, whose counts are then forgotten.
     BlockResult all;
     for (int part = 1; part <= kDepths && !(part > 1 && stopped_()); ++part) {
@@ -180,8 +218,11 @@ class Enumeration {
           if (!known.count(form)) deeper.forms.push_back(std::move(form));
       }
       all = std::move(deeper);
+      if (!all.cut_by_ops) break;  // deeper there is nothing else
     }
     all += std::move(roots);
+    if ((!goal_directed() || stopped_()) && rules_.on(RuleId::kThread))
+      merge_spellings(space, all.forms, all.pruned);
     note_stop();
     enumerated_ += all.visited;
     pruned_ += all.pruned;
@@ -195,36 +236,12 @@ class Enumeration {
 
   BlockResult run_tasks(const std::vector<Task>& tasks, const BlockBounds& bounds) {
     std::vector<BlockResult> results(tasks.size());
-    arena_.execute([&] {
-      tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
-        if (!stopped_()) results[i] = tasks[i](bounds);
-      });
+    tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
+      if (!stopped_()) results[i] = tasks[i](bounds);
     });
     BlockResult all;
     for (BlockResult& r : results) all += std::move(r);
     return all;
-  }
-
-  // The thread level: of kernels that differ only in how pointwise values are spelled, one.
-  void merge_thread_graphs(const Space& space, std::vector<KernelForm>& forms) {
-    if (!rules_.on(RuleId::kThread)) return;
-    auto rank = [&](const KernelForm& form) {
-      long foreign = 0;
-      for (const BlockOp& op : form.ops) foreign += !space.in_program(op.operation);
-      return std::pair(cost(space, form), foreign);
-    };
-    std::map<std::vector<std::int64_t>, std::size_t> best;
-    for (std::size_t i = 0; i < forms.size(); ++i) {
-      auto [it, fresh] = best.try_emplace(contents(forms[i]), i);
-      if (fresh) continue;
-      pruned_.add(RuleId::kThread);
-      auto mine = rank(forms[i]);
-      auto theirs = rank(forms[it->second]);
-      if (mine < theirs || (mine == theirs && forms[i] < forms[it->second])) it->second = i;
-    }
-    std::vector<KernelForm> kept;
-    for (const auto& [content, i] : best) kept.push_back(std::move(forms[i]));
-    forms = std::move(kept);
   }
 
   std::vector<std::vector<int>> find_kernel_graphs(const Space& space,
@@ -233,7 +250,7 @@ class Enumeration {
     bounds.max_kernels =
         options_.max_kernels > 0 ? options_.max_kernels : std::max(3, unfused_kernels(program_));
     bounds.max_block_ops = options_.max_block_ops;
-    std::uint64_t visits = 0;
+    std::atomic<std::uint64_t> visits = 0;
     std::function<bool()> stop = [&] {
       if (!stopped_()) return false;
       return ++visits > kVisitsAfterStop;
@@ -277,19 +294,17 @@ class Enumeration {
       bool differs = false;
     };
     std::vector<Made> made(graphs.size());
-    arena_.execute([&] {
-      tbb::parallel_for(std::size_t{0}, graphs.size(), [&](std::size_t i) {
-        std::vector<const KernelChoice*> kernels;
-        for (int k : graphs[i]) kernels.push_back(&choice[static_cast<std::size_t>(k)].kernel);
-        if (prepare_steps(space, kernels) > static_cast<std::size_t>(options_.max_prepare_ops)) {
-          made[i].too_much_to_prepare = true;
-          return;
-        }
-        made[i].graph = ir::canonical(lower(space, program_, kernels));
-        ir::validate(made[i].graph);
-        made[i].differs = !equals_program(made[i].graph, samples);
-        made[i].identity = ir::identity(made[i].graph);
-      });
+    tbb::parallel_for(std::size_t{0}, graphs.size(), [&](std::size_t i) {
+      std::vector<const KernelChoice*> kernels;
+      for (int k : graphs[i]) kernels.push_back(&choice[static_cast<std::size_t>(k)].kernel);
+      if (prepare_steps(space, kernels) > static_cast<std::size_t>(options_.max_prepare_ops)) {
+        made[i].too_much_to_prepare = true;
+        return;
+      }
+      made[i].graph = ir::canonical(lower(space, program_, kernels));
+      ir::validate(made[i].graph);
+      made[i].differs = !equals_program(made[i].graph, samples);
+      made[i].identity = ir::identity(made[i].graph);
     });
     for (Made& m : made) {
       if (m.too_much_to_prepare) {
@@ -339,6 +354,7 @@ class Enumeration {
     c.cuts.assign(cuts_.begin(), cuts_.end());
     c.cut_off = !cuts_.empty();
     c.seconds = seconds();
+    c.steps = steps_;
     return result;
   }
 
@@ -349,6 +365,7 @@ class Enumeration {
   Clock::time_point start_ = Clock::now();
   std::function<bool()> stopped_;
   tbb::task_arena arena_;
+  std::vector<std::pair<std::string, double>> steps_;
   std::set<std::string> cuts_;
   std::string stop_reason_ = "exhausted";
   PruneCounts pruned_;

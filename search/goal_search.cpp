@@ -19,6 +19,15 @@ void GoalSearch::list_makers() {
   makers_.resize(reach_.slots());
   for (std::size_t e = 0; e < reach_.edges().size(); ++e)
     makers_[reach_.edges()[e].result].push_back(e);
+  // Which of the operators between its operands each is: a part of the canonical order.
+  for (const BlockReach::Edge& edge : reach_.edges()) {
+    const Operation& o = edge.op.operation;
+    const std::vector<Way>& ways = space_.between(o.a, o.b).ways;
+    auto way = std::find_if(ways.begin(), ways.end(), [&](const Way& w) {
+      return w.operation == o && w.result == edge.op.cls;
+    });
+    way_of_.push_back(static_cast<int>(way - ways.begin()));
+  }
   if (rules_.on(RuleId::kThread)) spell_parameters_once();
   loadable_.assign(reach_.slots(), false);
   for (const Load& load : reach_.loads()) loadable_[slot(load)] = true;
@@ -97,7 +106,11 @@ void GoalSearch::list_stores() {
 class GoalSearch::Walk {
  public:
   Walk(const GoalSearch& search, const BlockBounds& bounds)
-      : s_(search), bounds_(bounds), state_(search.reach_.slots()) {}
+      : s_(search),
+        bounds_(bounds),
+        state_(search.reach_.slots()),
+        position_(search.reach_.slots(), -1),
+        index_(search.reach_.slots(), -1) {}
 
   BlockResult run(const std::vector<std::size_t>& stores) {
     stores_ = stores;
@@ -225,56 +238,50 @@ class GoalSearch::Walk {
 
   // Operators in the canonical order of the forward walk: always the smallest that is ready, by
   // (later operand, earlier operand, operator).
-  KernelForm form() const {
+  KernelForm form() {
     const std::vector<Load>& loads = s_.reach_.loads();
     KernelForm form;
     form.frame = s_.frame_;
-    std::vector<int> position(state_.size(), -1), index(state_.size(), -1);
+    for (std::size_t slot : made_) position_[slot] = -1;
     for (std::size_t l = 0; l < loads.size(); ++l) {
       std::size_t slot = search::slot(loads[l]);
+      position_[slot] = -1;
       if (state_[slot].status != Status::kLoaded) continue;
-      position[slot] = static_cast<int>(l);
-      index[slot] = static_cast<int>(form.loads.size());
+      position_[slot] = static_cast<int>(l);
+      index_[slot] = static_cast<int>(form.loads.size());
       form.loads.push_back(loads[l]);
     }
-    std::vector<std::size_t> left = made_;
-    while (!left.empty()) {
-      using Key = std::tuple<int, int, bool, std::size_t>;  // as Place of the forward walk
-      std::size_t best = left.size();
+    left_ = made_;
+    form.ops.reserve(made_.size());
+    while (!left_.empty()) {
+      using Key = std::tuple<int, int, bool, int>;  // as Place of the forward walk
+      std::size_t best = left_.size();
       Key best_key;
-      for (std::size_t i = 0; i < left.size(); ++i) {
-        const BlockReach::Edge& edge = s_.reach_.edges()[state_[left[i]].edge];
+      for (std::size_t i = 0; i < left_.size(); ++i) {
+        const std::size_t e = state_[left_[i]].edge;
+        const BlockReach::Edge& edge = s_.reach_.edges()[e];
         bool two = edge.op.operation.b != kNoClass;
-        int a = position[edge.a];
-        int b = two ? position[edge.b] : -1;
+        int a = position_[edge.a];
+        int b = two ? position_[edge.b] : -1;
         if (a < 0 || (two && b < 0)) continue;
-        Key key{std::max(a, b), two ? std::min(a, b) : -1, two && b > a, way_index(edge)};
-        if (best < left.size() && !(key < best_key)) continue;
+        Key key{std::max(a, b), two ? std::min(a, b) : -1, two && b > a, s_.way_of_[e]};
+        if (best < left_.size() && !(key < best_key)) continue;
         best = i;
         best_key = key;
       }
-      TENON_CHECK(best < left.size(), "some operator of a kernel is ready");
-      std::size_t slot = left[best];
+      TENON_CHECK(best < left_.size(), "some operator of a kernel is ready");
+      std::size_t slot = left_[best];
       const BlockReach::Edge& edge = s_.reach_.edges()[state_[slot].edge];
       BlockOp op = edge.op;
-      op.a = index[edge.a];
-      op.b = op.operation.b == kNoClass ? -1 : index[edge.b];
-      position[slot] = static_cast<int>(loads.size() + form.ops.size());
-      index[slot] = static_cast<int>(form.loads.size() + form.ops.size());
+      op.a = index_[edge.a];
+      op.b = op.operation.b == kNoClass ? -1 : index_[edge.b];
+      position_[slot] = static_cast<int>(loads.size() + form.ops.size());
+      index_[slot] = static_cast<int>(form.loads.size() + form.ops.size());
       form.ops.push_back(op);
-      left.erase(left.begin() + static_cast<std::ptrdiff_t>(best));
+      left_.erase(left_.begin() + static_cast<std::ptrdiff_t>(best));
     }
-    for (std::size_t store : stores_) form.stores.push_back(index[store]);
+    for (std::size_t store : stores_) form.stores.push_back(index_[store]);
     return form;
-  }
-
-  // Which of the operators between its operands it is.
-  std::size_t way_index(const BlockReach::Edge& edge) const {
-    const Operation& o = edge.op.operation;
-    const std::vector<Way>& ways = s_.space_.between(o.a, o.b).ways;
-    for (std::size_t i = 0; i < ways.size(); ++i)
-      if (ways[i].operation == o && ways[i].result == edge.op.cls) return i;
-    return ways.size();
   }
 
   const GoalSearch& s_;
@@ -283,6 +290,9 @@ class GoalSearch::Walk {
   std::vector<State> state_;
   std::vector<std::size_t> stores_, pending_, made_;
   int reads_ = 0;
+  // Of form(): by slot its place in the canonical order and in the form, and what is to be placed.
+  std::vector<int> position_, index_;
+  std::vector<std::size_t> left_;
 };
 
 BlockResult GoalSearch::run(std::size_t branch, const BlockBounds& bounds) const {

@@ -36,6 +36,7 @@ class GoalSearch {
   BlockReach reach_;
   std::vector<std::vector<std::size_t>> stores_;  // slots, ascending
   std::vector<std::vector<std::size_t>> makers_;  // by slot: edges that make it
+  std::vector<int> way_of_;                       // by edge
   std::vector<bool> loadable_;                    // by slot
   std::vector<int> rank_;                         // by class: above all of its operands'
 };

@@ -1,7 +1,11 @@
 #include "search/kernel_cost.h"
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
 #include <bit>
+#include <functional>
+#include <unordered_map>
 
 namespace tenon::search {
 
@@ -55,41 +59,69 @@ int phases(const KernelForm& form) {
 
 void Cost::operator+=(const Cost& other) {
   for (std::size_t i = 0; i < parts.size(); ++i)
-    parts[i] = static_cast<std::uint16_t>(parts[i] + other.parts[i]);
+    parts[i] = static_cast<std::int16_t>(parts[i] + other.parts[i]);
+  sum += other.sum;
   small += other.small;
   foreign += other.foreign;
 }
 
+// Lane by lane without leaving early, which a compiler makes vector instructions of.
 bool cheaper(const Cost& a, const Cost& b) {
-  bool less = false;
-  for (std::size_t i = 0; i < a.parts.size(); ++i) {
-    if (a.parts[i] > b.parts[i]) return false;
-    less = less || a.parts[i] < b.parts[i];
+  if (a.sum >= b.sum) return false;
+  for (std::size_t i = 0; i < a.parts.size(); i += kCostLanes) {
+    const std::int16_t* mine = a.parts.data() + i;
+    const std::int16_t* theirs = b.parts.data() + i;
+    int more = 0;
+    for (std::size_t lane = 0; lane < kCostLanes; ++lane) more |= mine[lane] > theirs[lane];
+    if (more) return false;
   }
-  return less;
+  return true;
 }
 
 bool same_parts(const Cost& a, const Cost& b) { return a.parts == b.parts; }
 
-CostTable::CostTable(const Space& space, const std::vector<Choice>& choices) : space_(space) {
-  std::vector<std::map<Key, int>> all;
-  std::map<Key, std::size_t> index;
-  for (const Choice& choice : choices) {
-    Cost cost;
-    std::map<Key, int> parts;
-    if (choice.kernel.form)
-      count(*choice.kernel.form, parts, cost);
+void CostFront::add(const Cost& cost) {
+  for (const Cost& known : costs_)
+    if (same_parts(known, cost)) return;
+  if (beats(cost)) return;
+  std::erase_if(costs_, [&](const Cost& known) { return cheaper(cost, known); });
+  auto place = std::find_if(costs_.begin(), costs_.end(),
+                            [&](const Cost& known) { return known.sum > cost.sum; });
+  costs_.insert(place, cost);
+}
+
+void CostFront::add(const CostFront& other) {
+  for (const Cost& cost : other.costs_) add(cost);
+}
+
+bool CostFront::beats(const Cost& cost) const {
+  for (const Cost& known : costs_) {
+    if (known.sum >= cost.sum) return false;
+    if (cheaper(known, cost)) return true;
+  }
+  return false;
+}
+
+CostTable::CostTable(const Space& space, const std::vector<Choice>& choices)
+    : space_(space), costs_(choices.size()) {
+  std::vector<std::map<Key, int>> all(choices.size());
+  tbb::parallel_for(std::size_t{0}, choices.size(), [&](std::size_t i) {
+    if (choices[i].kernel.form)
+      count(*choices[i].kernel.form, all[i], costs_[i]);
     else
-      count(*choice.kernel.library, parts);
+      count(*choices[i].kernel.library, all[i]);
+  });
+  std::map<Key, std::size_t> index;
+  for (const std::map<Key, int>& parts : all)
     for (const auto& [key, n] : parts) index.try_emplace(key, index.size());
-    all.push_back(std::move(parts));
-    costs_.push_back(std::move(cost));
-  }
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    costs_[i].parts.assign(index.size(), 0);
-    for (const auto& [key, n] : all[i])
-      costs_[i].parts[index.at(key)] = static_cast<std::uint16_t>(n);
-  }
+  const std::size_t lanes = (index.size() + kCostLanes - 1) / kCostLanes * kCostLanes;
+  tbb::parallel_for(std::size_t{0}, choices.size(), [&](std::size_t i) {
+    costs_[i].parts.assign(lanes, 0);
+    for (const auto& [key, n] : all[i]) {
+      costs_[i].parts[index.at(key)] = static_cast<std::int16_t>(n);
+      costs_[i].sum += n;
+    }
+  });
 }
 
 Cost CostTable::nothing() const {
@@ -194,26 +226,48 @@ void CostTable::count(const LibraryForm& form, std::map<Key, int>& parts) const 
 
 std::vector<Choice> drop_dear_kernels(const Space& space, std::vector<Choice> choices,
                                       PruneCounts& pruned) {
-  CostTable costs(space, choices);
-  std::map<std::pair<std::string, std::string>, std::vector<int>> groups;
-  for (std::size_t i = 0; i < choices.size(); ++i)
-    groups[{choices[i].reads.to_string(), choices[i].writes.to_string()}].push_back(
-        static_cast<int>(i));
-  auto rank = [&](int i) { return std::tuple(costs.of(i).small, costs.of(i).foreign, i); };
-  std::vector<bool> dear(choices.size(), false);
-  for (const auto& [tensors, group] : groups)
-    for (int i : group)
-      for (int other : group) {
-        const Choice& a = choices[static_cast<std::size_t>(other)];
-        const Choice& b = choices[static_cast<std::size_t>(i)];
-        if (other == i || (a.computes & ~b.computes).any()) continue;
-        if (is_plain(space, b.kernel) && !is_plain(space, a.kernel)) continue;
-        bool same = same_parts(costs.of(other), costs.of(i)) && a.computes == b.computes;
-        if (cheaper(costs.of(other), costs.of(i)) || (same && rank(other) < rank(i)))
-          dear[static_cast<std::size_t>(i)] = true;
-      }
+  const CostTable costs(space, choices);
+  const std::size_t n = choices.size();
+  auto rank = [&](std::size_t i) { return std::tuple(costs.of(i).small, costs.of(i).foreign, i); };
+  // Kernels with the same reads and writes, the cheap ones first: they are the likely reason.
+  struct Tensors {
+    TensorSet reads, writes;
+    bool operator==(const Tensors&) const = default;
+  };
+  auto hash = [](const Tensors& t) {
+    return std::hash<TensorSet>()(t.reads) * 31 + std::hash<TensorSet>()(t.writes);
+  };
+  std::unordered_map<Tensors, std::vector<std::size_t>, decltype(hash)> groups(n / 8 + 1, hash);
+  std::vector<const std::vector<std::size_t>*> group_of(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    std::vector<std::size_t>& group = groups[{choices[i].reads, choices[i].writes}];
+    group.push_back(i);
+    group_of[i] = &group;
+  }
+  for (auto& [tensors, group] : groups)
+    std::sort(group.begin(), group.end(), [&](std::size_t a, std::size_t b) {
+      return std::pair(costs.of(a).sum, a) < std::pair(costs.of(b).sum, b);
+    });
+
+  std::vector<char> plain(n), dear(n, 0);
+  tbb::parallel_for(std::size_t{0}, n,
+                    [&](std::size_t i) { plain[i] = is_plain(space, choices[i].kernel); });
+  tbb::parallel_for(std::size_t{0}, n, [&](std::size_t i) {
+    const Choice& mine = choices[i];
+    for (std::size_t other : *group_of[i]) {
+      if (costs.of(other).sum > costs.of(i).sum) return;
+      const Choice& theirs = choices[other];
+      if (other == i || (plain[i] && !plain[other])) continue;
+      bool better = cheaper(costs.of(other), costs.of(i)) ||
+                    (same_parts(costs.of(other), costs.of(i)) && rank(other) < rank(i) &&
+                     theirs.computes == mine.computes);
+      if (!better || (theirs.computes & ~mine.computes).any()) continue;
+      dear[i] = 1;
+      return;
+    }
+  });
   std::vector<Choice> kept;
-  for (std::size_t i = 0; i < choices.size(); ++i) {
+  for (std::size_t i = 0; i < n; ++i) {
     if (dear[i])
       pruned.add(RuleId::kCost);
     else

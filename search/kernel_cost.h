@@ -11,18 +11,33 @@
 
 namespace tenon::search {
 
-// Counts by part (CostParts), and what only breaks ties.
+// Counts by part, and what only breaks ties. All costs of one table have as many parts, a
+// multiple of kCostLanes (the rest are 0).
 struct Cost {
-  std::vector<std::uint16_t> parts;
+  std::vector<std::int16_t> parts;
+  std::int32_t sum = 0;       // of all parts: of two costs only the one with less can be cheaper
   std::uint32_t small = 0;    // operators and transfers of vectors: of lower order
   std::uint32_t foreign = 0;  // operators that the program does not spell so
   void operator+=(const Cost& other);
 };
+inline constexpr std::size_t kCostLanes = 16;
 
 // No part of `a` is larger than `b`'s, and some part is smaller.
 bool cheaper(const Cost& a, const Cost& b);
 // No part differs.
 bool same_parts(const Cost& a, const Cost& b);
+
+// Costs than which no other of them is cheaper, by their sums.
+class CostFront {
+ public:
+  void add(const Cost& cost);
+  void add(const CostFront& other);
+  // Is one of them cheaper?
+  bool beats(const Cost& cost) const;
+
+ private:
+  std::vector<Cost> costs_;
+};
 
 // The parts are
 //  - launches; kernels that reduce serially, and kernels that split a reduction;
@@ -36,12 +51,11 @@ bool same_parts(const Cost& a, const Cost& b);
 class CostTable {
  public:
   CostTable(const Space& space, const std::vector<Choice>& choices);
-  const Cost& of(int choice) const { return costs_[static_cast<std::size_t>(choice)]; }
+  const Cost& of(std::size_t choice) const { return costs_[choice]; }
   Cost nothing() const;
 
  private:
   using Key = std::tuple<int, DimSet, bool>;
-  std::size_t part(const Key& key);
   void count(const KernelForm& form, std::map<Key, int>& parts, Cost& cost) const;
   template <class Add>
   void count_online(const KernelForm& form, const Online& online, Add&& add) const;

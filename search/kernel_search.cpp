@@ -1,10 +1,11 @@
 #include "search/kernel_search.h"
 
+#include <tbb/parallel_for.h>
+#include <tbb/parallel_sort.h>
+
 #include <algorithm>
 
 #include "ir/error.h"
-#include "search/kernel_cost.h"
-#include "search/symmetry.h"
 
 namespace tenon::search {
 
@@ -22,197 +23,6 @@ bool library_operand(const Space& space, const ir::Program& program, ClassId c) 
   }
   return space.is_prepared(c) || space.is_intermediate(c);
 }
-
-class KernelWalk {
- public:
-  KernelWalk(const Space& space, const std::vector<Choice>& choices, const RuleSet& rules,
-             const KernelBounds& bounds, const std::vector<Exchange>& exchanges,
-             const std::function<bool()>& stop)
-      : space_(space),
-        choices_(choices),
-        rules_(rules),
-        bounds_(bounds),
-        stop_(stop),
-        costs_(space, choices),
-        numbers_(choices, exchanges) {
-    std::vector<std::size_t> position = tensor_positions(space);
-    for (ClassId c : space.classes())
-      if (space.is_output(c)) outputs_.set(position[static_cast<std::size_t>(c)]);
-    readers_.resize(kMaxTensors);
-    for (std::size_t i = 0; i < choices_.size(); ++i) {
-      const TensorSet& reads = choices_[i].reads;
-      plain_.push_back(is_plain(space, choices_[i].kernel));
-      if (reads.none()) sources_.push_back(i);
-      for (std::size_t t = reads._Find_first(); t < kMaxTensors; t = reads._Find_next(t))
-        readers_[t].push_back(i);
-    }
-  }
-
-  // Graphs of one kernel first, then of two, and so on: the cheap ones bound the others' cost.
-  KernelResult run() {
-    for (depth_ = 1; depth_ <= bounds_.max_kernels; ++depth_) {
-      result_.cut_by_kernels = false;
-      extend({}, {}, {}, costs_.nothing());
-    }
-    drop_dear_graphs();
-    return std::move(result_);
-  }
-
- private:
-  // `available`: written so far; `unread`: intermediates nothing has read yet; `computed`: by
-  // any kernel so far.
-  void extend(const TensorSet& available, const TensorSet& unread, const TensorSet& computed,
-              const Cost& cost) {
-    if (stop_() || result_.cut_by_graphs) return;
-    ++result_.visited;
-    if (unread.none() && (outputs_ & ~available).none()) {
-      if (static_cast<int>(kernels_.size()) == depth_) finish(cost);
-      return;
-    }
-    int left = depth_ - static_cast<int>(kernels_.size());
-    if (left <= 0) {
-      result_.cut_by_kernels = true;
-      return;
-    }
-    // The last kernel reads all that is unread.
-    if (left == 1 && unread.any()) {
-      for (std::size_t i : readers_[unread._Find_first()])
-        append(i, available, unread, computed, cost);
-      if (!rules_.on(RuleId::kBounds) || depth_ == bounds_.max_kernels)
-        result_.cut_by_kernels = true;
-      return;
-    }
-    for (std::size_t i : sources_) append(i, available, unread, computed, cost);
-    for (std::size_t t = available._Find_first(); t < kMaxTensors; t = available._Find_next(t))
-      for (std::size_t i : readers_[t])
-        if ((choices_[i].reads & available)._Find_first() == t)
-          append(i, available, unread, computed, cost);
-  }
-
-  void append(std::size_t i, const TensorSet& available, const TensorSet& unread,
-              const TensorSet& computed, const Cost& cost) {
-    const Choice& next = choices_[i];
-    int left = depth_ - static_cast<int>(kernels_.size());
-    if ((next.reads & ~available).any() || (next.writes & available).any()) return;
-    if (!kernels_.empty() && rules_.on(RuleId::kOrder)) {
-      const Choice& previous = choices_[static_cast<std::size_t>(kernels_.back())];
-      if ((next.reads & previous.writes).none() && static_cast<int>(i) < kernels_.back()) {
-        result_.pruned.add(RuleId::kOrder);
-        return;
-      }
-    }
-    // A tensor in memory is not computed again by another kernel.
-    bool twice = (next.computes & available).any() || (next.writes & computed).any();
-    if (twice && rules_.on(RuleId::kEquivalence)) {
-      result_.pruned.add(RuleId::kEquivalence);
-      return;
-    }
-    TensorSet now_unread = (unread | (next.writes & ~outputs_)) & ~next.reads;
-    bool unfinished = now_unread.any() || (outputs_ & ~available & ~next.writes).any();
-    if (left == 1 && unfinished) {
-      result_.cut_by_kernels = true;
-      if (rules_.on(RuleId::kBounds)) {
-        result_.pruned.add(RuleId::kBounds);
-        return;
-      }
-    }
-    Cost now = cost;
-    now += costs_.of(static_cast<int>(i));
-    if (rules_.on(RuleId::kCost) && is_dear(now, all_plain() && plain_[i])) {
-      result_.pruned.add(RuleId::kCost);
-      return;
-    }
-    kernels_.push_back(static_cast<int>(i));
-    extend(available | next.writes, now_unread, computed | next.computes, now);
-    kernels_.pop_back();
-  }
-
-  bool all_plain() const {
-    return std::all_of(kernels_.begin(), kernels_.end(),
-                       [&](int k) { return plain_[static_cast<std::size_t>(k)]; });
-  }
-
-  // Kernels only add cost, so a part of a graph that is dearer than a whole one is a dear graph's.
-  // The unfused form, against which others are measured, competes only with its like.
-  bool is_dear(const Cost& cost, bool plain) const {
-    for (std::size_t g = 0; g < graph_costs_.size(); ++g)
-      if ((!plain || graph_plain_[g]) && cheaper(graph_costs_[g], cost)) return true;
-    return false;
-  }
-
-  void drop_dear_graphs() {
-    if (!rules_.on(RuleId::kCost)) return;
-    std::vector<std::vector<int>> kept;
-    for (std::size_t i = 0; i < result_.graphs.size(); ++i) {
-      const Cost& mine = graph_costs_[i];
-      auto rank = [&](std::size_t g) {
-        return std::tuple(!graph_plain_[g], graph_costs_[g].small, graph_costs_[g].foreign, g);
-      };
-      bool dear = is_dear(mine, graph_plain_[i]);
-      for (std::size_t other = 0; other < result_.graphs.size() && !dear; ++other)
-        dear = other != i && same_parts(graph_costs_[other], mine) && rank(other) < rank(i);
-      if (dear)
-        result_.pruned.add(RuleId::kCost);
-      else
-        kept.push_back(std::move(result_.graphs[i]));
-    }
-    result_.graphs = std::move(kept);
-  }
-
-  // Late form of the equivalence rule.
-  bool computes_twice() const {
-    TensorSet written;
-    for (int k : kernels_) written |= choices_[static_cast<std::size_t>(k)].writes;
-    for (int k : kernels_) {
-      const Choice& c = choices_[static_cast<std::size_t>(k)];
-      if ((c.computes & written & ~c.writes).any()) return true;
-    }
-    return false;
-  }
-
-  void finish(const Cost& cost) {
-    if (computes_twice()) return;
-    std::vector<const Choice*> graph;
-    for (int k : kernels_) graph.push_back(&choices_[static_cast<std::size_t>(k)]);
-    const bool plain = all_plain();
-    if (!plain && rules_.on(RuleId::kInline) && has_inlinable_tensor(space_, graph, bounds_)) {
-      result_.pruned.add(RuleId::kInline);
-      return;
-    }
-    if (!plain && rules_.on(RuleId::kFuse) && has_fusible_kernels(space_, graph, bounds_)) {
-      result_.pruned.add(RuleId::kFuse);
-      return;
-    }
-    if (rules_.on(RuleId::kUniform) && !numbers_.uniform(kernels_)) {
-      result_.pruned.add(RuleId::kUniform);
-      return;
-    }
-    if (result_.graphs.size() >= bounds_.max_graphs) {
-      result_.cut_by_graphs = true;
-      return;
-    }
-    result_.graphs.push_back(kernels_);
-    graph_costs_.push_back(cost);
-    graph_plain_.push_back(plain);
-  }
-
-  const Space& space_;
-  const std::vector<Choice>& choices_;
-  const RuleSet& rules_;
-  const KernelBounds& bounds_;
-  const std::function<bool()>& stop_;
-  CostTable costs_;
-  KernelNumbers numbers_;
-  TensorSet outputs_;
-  std::vector<std::size_t> sources_;               // kernels that read no other's tensor
-  std::vector<std::vector<std::size_t>> readers_;  // by tensor
-  int depth_ = 0;
-  std::vector<int> kernels_;
-  std::vector<Cost> graph_costs_;  // of result_.graphs
-  std::vector<bool> plain_;        // by choice
-  std::vector<bool> graph_plain_;  // of result_.graphs: the unfused form
-  KernelResult result_;
-};
 
 }  // namespace
 
@@ -277,16 +87,16 @@ std::vector<Choice> choices(const Space& space, std::vector<KernelForm> forms,
   auto add = [&](TensorSet& set, ClassId c) {
     if (space.is_goal(c)) set.set(position[static_cast<std::size_t>(c)]);
   };
-  std::sort(forms.begin(), forms.end());
-  std::vector<Choice> out;
-  for (KernelForm& form : forms) {
-    Choice choice;
+  tbb::parallel_sort(forms.begin(), forms.end());
+  std::vector<Choice> out(forms.size());
+  tbb::parallel_for(std::size_t{0}, forms.size(), [&](std::size_t i) {
+    KernelForm& form = forms[i];
+    Choice& choice = out[i];
     for (const Load& load : form.loads) add(choice.reads, load.cls);
     for (const BlockOp& op : form.ops) add(choice.computes, op.cls);
     for (int v : form.stores) add(choice.writes, form.cls(v));
     choice.kernel.form = std::move(form);
-    out.push_back(std::move(choice));
-  }
+  });
   for (const LibraryForm& form : libraries) {
     Choice choice;
     add(choice.reads, form.a);
@@ -297,13 +107,6 @@ std::vector<Choice> choices(const Space& space, std::vector<KernelForm> forms,
     out.push_back(std::move(choice));
   }
   return out;
-}
-
-KernelResult kernel_graphs(const Space& space, const std::vector<Choice>& choices,
-                           const RuleSet& rules, const KernelBounds& bounds,
-                           const std::vector<Exchange>& exchanges,
-                           const std::function<bool()>& stop) {
-  return KernelWalk(space, choices, rules, bounds, exchanges, stop).run();
 }
 
 }  // namespace tenon::search

@@ -48,6 +48,8 @@ std::vector<LibraryForm> library_forms(const Space& space, const ir::Program& pr
 std::vector<Choice> choices(const Space& space, std::vector<KernelForm> forms,
                             const std::vector<LibraryForm>& libraries);
 
+// All kernel graphs of the choices, in an order that does not depend on the number of threads. `stop`
+// is asked by several threads at once.
 KernelResult kernel_graphs(const Space& space, const std::vector<Choice>& choices,
                            const RuleSet& rules, const KernelBounds& bounds,
                            const std::vector<Exchange>& exchanges,
@@ -56,9 +58,10 @@ KernelResult kernel_graphs(const Space& space, const std::vector<Choice>& choice
 // Dominance over whole kernel graphs. Each says whether a kernel graph that is no dearer, and
 // that the search reaches, makes this one pointless.
 // inline: a tensor made by pointwise operators alone of one tensor of its size and smaller ones,
-//   whose readers are all custom kernels, which could compute it themselves.
-bool has_inlinable_tensor(const Space& space, const std::vector<const Choice*>& graph,
-                          const KernelBounds& bounds);
+//   whose readers are all custom kernels, which could compute it themselves. `position` is
+//   tensor_positions'.
+bool has_inlinable_tensor(const Space& space, const std::vector<std::size_t>& position,
+                          const std::vector<const Choice*>& graph, const KernelBounds& bounds);
 // fuse: a kernel that reads a tensor with the maps with which another wrote it, or only goes on
 //   pointwise with it; it is its only reader.
 bool has_fusible_kernels(const Space& space, const std::vector<const Choice*>& graph,

@@ -5,6 +5,7 @@
 #include <map>
 #include <stop_token>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "ir/mugraph.h"
@@ -32,6 +33,7 @@ struct Counters {
   std::uint64_t deduplicated = 0;               // complete graphs seen before
   std::uint64_t distinct = 0;
   double seconds = 0;
+  std::vector<std::pair<std::string, double>> steps;  // what took the seconds, in order
   bool cut_off = false;           // a bound or the budget stopped something
   std::string stop_reason;        // "exhausted", "budget", "interrupted"
   std::vector<std::string> cuts;  // which bounds cut something off
