@@ -168,8 +168,7 @@ class Enumeration {
                                    std::vector<std::unique_ptr<GoalSearch>>& searches) {
     searches.resize(cuts.size());
     tbb::parallel_for(std::size_t{0}, cuts.size(), [&](std::size_t i) {
-      if (!stopped_())
-        searches[i] = std::make_unique<GoalSearch>(space, cuts[i], rules_, stopped_);
+      if (!stopped_()) searches[i] = std::make_unique<GoalSearch>(space, cuts[i], rules_, stopped_);
     });
     std::vector<Task> tasks;
     for (const auto& search : searches)

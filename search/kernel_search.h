@@ -48,8 +48,8 @@ std::vector<LibraryForm> library_forms(const Space& space, const ir::Program& pr
 std::vector<Choice> choices(const Space& space, std::vector<KernelForm> forms,
                             const std::vector<LibraryForm>& libraries);
 
-// All kernel graphs of the choices, in an order that does not depend on the number of threads. `stop`
-// is asked by several threads at once.
+// All kernel graphs of the choices, in an order that does not depend on the number of threads.
+// `stop` is asked by several threads at once.
 KernelResult kernel_graphs(const Space& space, const std::vector<Choice>& choices,
                            const RuleSet& rules, const KernelBounds& bounds,
                            const std::vector<Exchange>& exchanges,

@@ -55,9 +55,8 @@ class KernelWalk {
         plain_(choices.size()) {
     for (ClassId c : space.classes())
       if (space.is_output(c)) outputs_.set(position_[static_cast<std::size_t>(c)]);
-    tbb::parallel_for(std::size_t{0}, choices_.size(), [&](std::size_t i) {
-      plain_[i] = is_plain(space, choices_[i].kernel);
-    });
+    tbb::parallel_for(std::size_t{0}, choices_.size(),
+                      [&](std::size_t i) { plain_[i] = is_plain(space, choices_[i].kernel); });
     for (std::size_t i = 0; i < choices_.size(); ++i) {
       sets_.push_back({choices_[i].reads, choices_[i].writes, choices_[i].computes});
       const TensorSet& reads = choices_[i].reads;
@@ -157,7 +156,9 @@ class KernelWalk {
 class KernelWalk::Branch {
  public:
   Branch(const KernelWalk& walk, int depth)
-      : w_(walk), depth_(depth), costs_(static_cast<std::size_t>(depth) + 2, walk.costs_.nothing()) {}
+      : w_(walk),
+        depth_(depth),
+        costs_(static_cast<std::size_t>(depth) + 2, walk.costs_.nothing()) {}
 
   Found run(std::size_t first) {
     append(first, {}, {}, {});
@@ -182,8 +183,8 @@ class KernelWalk::Branch {
     // A source does not read its predecessor: in order it comes after it.
     auto source = w_.sources_.begin();
     if (w_.rules_.on(RuleId::kOrder))
-      source = std::upper_bound(source, w_.sources_.end(),
-                                static_cast<std::size_t>(kernels_.back()));
+      source =
+          std::upper_bound(source, w_.sources_.end(), static_cast<std::size_t>(kernels_.back()));
     for (; source != w_.sources_.end(); ++source) append(*source, available, unread, computed);
     for (std::size_t t = available._Find_first(); t < kMaxTensors; t = available._Find_next(t))
       for (std::size_t i : w_.readers_[t])
@@ -261,17 +262,15 @@ class KernelWalk::Branch {
   // Kernels only add cost, so a part of a graph that is dearer than a whole one is a dear graph's;
   // so is one that is dearer with what writes an output, or reads a tensor, that is left to do.
   bool is_dear(const Cost& cost, const TensorSet& unread, const TensorSet& unwritten, bool plain) {
-    auto dear = [&](const Cost& c) {
-      return w_.found_.beats(c, plain) || found_.beats(c, plain);
-    };
+    auto dear = [&](const Cost& c) { return w_.found_.beats(c, plain) || found_.beats(c, plain); };
     if (unread.none() && unwritten.none()) return dear(cost);
     Cost& least = costs_.back();
     least = cost;
     auto need = [&](const std::vector<Cost>& costs, const TensorSet& set) {
       for (std::size_t t = set._Find_first(); t < kMaxTensors; t = set._Find_next(t))
         for (std::size_t p = 0; p < cost.parts.size(); ++p)
-          least.parts[p] = std::max(
-              least.parts[p], static_cast<std::int16_t>(cost.parts[p] + costs[t].parts[p]));
+          least.parts[p] = std::max(least.parts[p],
+                                    static_cast<std::int16_t>(cost.parts[p] + costs[t].parts[p]));
     };
     need(w_.writing_, unwritten);
     need(w_.reading_, unread);

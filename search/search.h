@@ -34,9 +34,9 @@ struct Counters {
   std::uint64_t distinct = 0;
   double seconds = 0;
   std::vector<std::pair<std::string, double>> steps;  // what took the seconds, in order
-  bool cut_off = false;           // a bound or the budget stopped something
-  std::string stop_reason;        // "exhausted", "budget", "interrupted"
-  std::vector<std::string> cuts;  // which bounds cut something off
+  bool cut_off = false;                               // a bound or the budget stopped something
+  std::string stop_reason;                            // "exhausted", "budget", "interrupted"
+  std::vector<std::string> cuts;                      // which bounds cut something off
 };
 
 struct Result {

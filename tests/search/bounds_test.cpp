@@ -15,17 +15,21 @@ bool names(const std::vector<std::string>& cuts, const std::string& what) {
 }
 
 TEST(Bounds, SameResultAndCountersForAnyNumberOfThreads) {
-  Options one;
-  one.threads = 1;
-  Result a = enumerate(rmsnorm_linear(), one);
-  for (int threads : {2, 64}) {
-    Options many;
-    many.threads = threads;
-    Result b = enumerate(rmsnorm_linear(), many);
-    EXPECT_EQ(a.graphs, b.graphs);
-    EXPECT_EQ(a.counters.enumerated, b.counters.enumerated);
-    EXPECT_EQ(a.counters.pruned, b.counters.pruned);
-    EXPECT_EQ(a.counters.cuts, b.counters.cuts);
+  for (const char* name : {"rmsnorm_linear", "add_rmsnorm_linear", "rmsnorm_gated_mlp_in",
+                           "linear_head_layernorm", "layernorm_linear"}) {
+    const ir::Program program = ir::catalog_program(name);
+    Options one;
+    one.threads = 1;
+    Result a = enumerate(program, one);
+    for (int threads : {2, 64}) {
+      Options many;
+      many.threads = threads;
+      Result b = enumerate(program, many);
+      EXPECT_EQ(a.graphs, b.graphs) << name;
+      EXPECT_EQ(a.counters.enumerated, b.counters.enumerated) << name;
+      EXPECT_EQ(a.counters.pruned, b.counters.pruned) << name;
+      EXPECT_EQ(a.counters.cuts, b.counters.cuts) << name;
+    }
   }
 }
 
