@@ -233,7 +233,7 @@ TEST_F(Dispatch, LayersServeEveryMInAnyOrder) {
 }
 
 // TENON_SOAK_SECONDS: how long (default 1); 30 under ThreadSanitizer in
-// scripts/sanitize_runtime.sh.
+// scripts/sanitize.sh.
 TEST_F(Dispatch, SixteenThreads) {
   store("rmsnorm_gamma_folded", 4, 1, 4);
   store("rmsnorm_split_k", 16, 1, 16);
