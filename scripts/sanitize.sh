@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # sanitize.sh [address|thread|valgrind …]: every host test under AddressSanitizer with UBSan, the runtime's concurrent
 # ones for 30 s under ThreadSanitizer, and the runtime's under valgrind; all three when none is named. Builds of their own
-# (ASAN_BUILD, TSAN_BUILD; default build-asan, "$tsan") and BUILD (default build). The first takes about an hour on two cores, most of it
+# (ASAN_BUILD, TSAN_BUILD; default build-asan, build-tsan) and BUILD (default build). The first takes about an hour on two cores, most of it
 # compilation. It goes through all programs and names those that failed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
