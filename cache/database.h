@@ -170,8 +170,9 @@ struct Query {
   std::string driver;  // these three only decide what is fresh; empty: any
   std::string nvrtc;
   std::string tenon;
-  // What the asker cannot use; such plans are passed over. Empty: nothing is refused.
-  std::function<bool(const Stored&)> refuse;
+  // Why the asker cannot use a plan, which is then passed over; an empty answer: it can. No
+  // function: nothing is refused.
+  std::function<std::string(const Stored&)> refuse;
 };
 
 // One connection to one file. Its methods may be called from several threads; several processes

@@ -123,9 +123,10 @@ Miss examine(Connection& connection, const Query& query, PlanFacts& plan) {
   if (std::string problem = evidence_problem(connection, plan.candidate); !problem.empty()) {
     return miss(6, problem);
   }
-  std::string problem =
-      checksum_problem(read_stored(connection, plan.candidate.plan, plan.candidate.measurement));
-  return miss(7, problem.empty() ? "it was stored a moment ago" : problem);
+  const Stored stored = read_stored(connection, plan.candidate.plan, plan.candidate.measurement);
+  if (std::string problem = checksum_problem(stored); !problem.empty()) return miss(7, problem);
+  std::string problem = query.refuse ? query.refuse(stored) : "";
+  return miss(8, problem.empty() ? "it was stored a moment ago" : problem);
 }
 
 }  // namespace

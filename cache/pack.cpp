@@ -3,10 +3,13 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
+#include <map>
+#include <tuple>
 
 #include "cache/open.h"
 #include "cache/read_rows.h"
@@ -51,19 +54,54 @@ INSERT INTO main.measurement SELECT * FROM source.measurement
 INSERT INTO main.info (name, value) VALUES ('pack', '1');
 )sql";
 
-// Winners, and of each workload, class and mode the fastest without the vendor's library.
 constexpr const char* kKeep = R"sql(
 CREATE TEMP TABLE kept (plan INTEGER PRIMARY KEY);
 INSERT INTO kept SELECT plan FROM source.best;
-INSERT OR IGNORE INTO kept SELECT plan FROM (
-  SELECT p.id AS plan, ROW_NUMBER() OVER (
-    PARTITION BY p.workload, p.device_class, p.dependent_launch ORDER BY n.time_us, n.id) AS place
-  FROM source.plan p JOIN source.newest n ON n.plan = p.id
-  WHERE p.uses_library = 0 AND p.checked = 1 AND n.kind = 'measured' AND n.decides = 1
-    AND n.status = 'ok' AND n.time_us > 0 AND n.time_us < 1e300
-    AND p.id IN (SELECT plan FROM source.usable))
-  WHERE place = 1;
 )sql";
+
+// What may be launched, of each workload, class and mode the fastest first.
+constexpr const char* kServing = R"sql(
+SELECT p.workload, p.device_class, p.dependent_launch, p.id, p.uses_library
+  FROM source.plan p JOIN source.newest n ON n.plan = p.id
+  WHERE p.checked = 1 AND n.kind = 'measured' AND n.decides = 1
+    AND n.status = 'ok' AND n.time_us > 0 AND n.time_us < 1e300
+    AND p.id IN (SELECT plan FROM source.usable)
+  ORDER BY p.workload, p.device_class, p.dependent_launch, n.time_us, n.id
+)sql";
+
+// Keeps, beside the winners, the fastest for every lookup that refuses some of them: a plan stays
+// unless a faster one is refused for no other reason than it.
+void keep_alternatives(Connection& source, Connection& target,
+                       const std::vector<Refusal>& refusals) {
+  struct Serving {
+    std::int64_t plan;
+    bool library;
+  };
+  std::map<std::tuple<std::int64_t, std::string, std::int64_t>, std::vector<Serving>> places;
+  {
+    Rows rows(target, kServing);
+    while (rows.next())
+      places[{rows.integer(0), rows.text(1), rows.integer(2)}].push_back(
+          {rows.integer(3), rows.integer(4) != 0});
+  }
+  for (const auto& [place, serving] : places) {
+    std::vector<unsigned> kept;  // reasons, one bit each, of the plans that stay
+    for (const Serving& s : serving) {
+      unsigned reasons = s.library ? 1 : 0;
+      const Stored stored = read_stored(source, s.plan, 0);
+      for (std::size_t i = 0; i < refusals.size(); ++i)
+        if (!refusals[i](stored).empty()) reasons |= 2u << i;
+      const bool dominated = std::any_of(kept.begin(), kept.end(), [reasons](unsigned faster) {
+        return (faster & ~reasons) == 0;
+      });
+      if (!dominated) {
+        kept.push_back(reasons);
+        Rows(target, "INSERT OR IGNORE INTO kept VALUES (?)", s.plan).run();
+      }
+      if (reasons == 0) break;  // nobody refuses it
+    }
+  }
+}
 
 struct RemoveFile {
   const std::string& name;
@@ -90,7 +128,8 @@ void leave_out_damaged(Connection& source, Connection& target, PackSummary& summ
 
 }  // namespace
 
-PackSummary pack_database(const std::string& source, const std::string& target) {
+PackSummary pack_database(const std::string& source, const std::string& target,
+                          const std::vector<Refusal>& refusals) {
   PackSummary summary;
   std::error_code ignored;
   if (std::filesystem::equivalent(source, target, ignored))
@@ -106,6 +145,7 @@ PackSummary pack_database(const std::string& source, const std::string& target) 
     attach.exec();
     to.transaction([&] {
       to.database().exec(kKeep);
+      keep_alternatives(*from, to, refusals);
       leave_out_damaged(*from, to, summary);
       to.database().exec(kCopy);
     });

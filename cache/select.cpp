@@ -168,7 +168,7 @@ std::optional<Stored> select_best(Connection& connection, const Query& query,
           passed_over.push_back(fmt::format("{} was passed over: {}", name_of(candidate), problem));
           continue;
         }
-        if (query.refuse && query.refuse(stored)) continue;
+        if (query.refuse && !query.refuse(stored).empty()) continue;
         stored.usable = candidate.kind == "measured";
         stored.fresh = candidate.stale.empty();
         if (!stored.fresh) stored.note = fmt::format("stale: {}", candidate.stale);

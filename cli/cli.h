@@ -30,6 +30,7 @@ struct WorkloadOptions {
   std::string dtype = "bf16";
   std::vector<std::string> attributes;  // NAME=V
   std::vector<std::string> layouts;     // INPUT=DIM,DIM…
+  bool keep_weights = false;
   void add_to(CLI::App& app, bool program_required = true);
   ir::Workload make() const;  // throws UserError
 };

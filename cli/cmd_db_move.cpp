@@ -6,6 +6,7 @@
 #include "cache/pack.h"
 #include "cache/transfer.h"
 #include "cli/db.h"
+#include "runtime/load.h"
 
 namespace tenon::cli {
 
@@ -48,7 +49,8 @@ int db_import(const DbArguments& a) { return add_all(a, "imported", cache::impor
 int db_merge(const DbArguments& a) { return add_all(a, "merged", cache::merge_database); }
 
 int db_pack(const DbArguments& a) {
-  const cache::PackSummary summary = cache::pack_database(database_path(a), a.file);
+  const cache::PackSummary summary = cache::pack_database(
+      database_path(a), a.file, {runtime::copies_weights, runtime::needs_device});
   if (a.json) {
     fmt::print("{}\n", json{{"file", a.file},
                             {"plans", summary.plans},

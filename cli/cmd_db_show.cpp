@@ -86,6 +86,7 @@ void print_stored(const cache::Stored& s, const Second& second) {
   fmt::print("  valid     m from {} to {}, {}, {} launch{}\n", s.plan.m_min, s.plan.m_max,
              s.plan.device_class, s.plan.dependent_launch ? "dependent" : "plain",
              s.plan.uses_library ? ", with the vendor's library" : "");
+  if (const auto weights = weights_of(s)) fmt::print("  weights   {}\n", describe(*weights));
   print_measurement(s);
   print_second(second);
   fmt::print("  status    {}{}, {}{}\n",

@@ -109,6 +109,7 @@ void print_report(const optimizer::Report& report, const Arguments& arguments) {
             : "");
   else
     fmt::print("  time      {:.2f} µs estimated by the cost model, not measured\n", best.time_us);
+  fmt::print("  weights   {}\n", describe(best.weights));
   print_evidence(best);
   for (const std::string& note : best.notes) fmt::print("  note      {}\n", note);
   fmt::print("stored in {}{}\n", report.database,
@@ -128,6 +129,8 @@ int optimize_many(const Arguments& arguments, optimizer::Options each) {
       if (text) throw UserError(fmt::format("--{} and --workloads exclude each other", name));
     options.workloads = optimizer::parse_workloads(read_file(arguments.workloads), load_program,
                                                    arguments.workload.program);
+    for (ir::Workload& workload : options.workloads)
+      workload.keep_weights = arguments.workload.keep_weights;
   }
   options.budget_seconds = each.budget_seconds;
   options.each = std::move(each);

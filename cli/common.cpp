@@ -59,6 +59,9 @@ void WorkloadOptions::add_to(CLI::App& app, bool program_required) {
          "Order in which an input's axes lie in memory, as w=n,k for weights that PyTorch's "
          "nn.Linear keeps (repeatable)")
       ->delimiter(';');
+  app.add_flag("--keep-weights", keep_weights,
+               "Only plans that read the weights where they are: none that keeps a copy of them, "
+               "repacked or with a norm's scale folded in");
 }
 
 ir::Workload WorkloadOptions::make() const {
@@ -85,7 +88,9 @@ ir::Workload WorkloadOptions::make() const {
       throw UserError("--attribute " + name, text, "a finite number");
     values[name] = value;
   }
-  return ir::make_workload(loaded, extents, *type, values);
+  ir::Workload workload = ir::make_workload(loaded, extents, *type, values);
+  workload.keep_weights = keep_weights;
+  return workload;
 }
 
 std::string read_file(const std::string& path) {

@@ -1,5 +1,10 @@
 #include "cli/json.h"
 
+#include <fmt/format.h>
+
+#include "ir/error.h"
+#include "ir/weights.h"
+
 namespace tenon::cli {
 
 using json = nlohmann::json;
@@ -23,16 +28,38 @@ json best_json(const optimizer::BestReport& best) {
           {"time_us", best.time_us},
           {"spread_us", best.spread_us},
           {"reference_time_us", best.reference_time_us},
+          {"weights_bytes", best.weights.bytes()},
+          {"prepared_bytes", best.weights.prepared_bytes},
+          {"copies_weights", !best.weights.copies.empty()},
           {"evidence", evidence},
           {"notes", best.notes}};
 }
 }  // namespace
+
+std::optional<ir::HeldWeights> weights_of(const cache::Stored& stored) {
+  try {
+    return ir::held_weights(ir::parse_plan(stored.plan.text));
+  } catch (const UserError&) {
+    return std::nullopt;
+  }
+}
+
+std::string describe(const ir::HeldWeights& weights) {
+  const std::string copies = weights.copies.empty() ? "no copy of the weights"
+                                                    : fmt::format("copies of the weights: {}",
+                                                                  fmt::join(weights.copies, ", "));
+  return fmt::format("{:.3f} MB in memory: {:.3f} MB of the caller's, {:.3f} MB prepared ({})",
+                     static_cast<double>(weights.bytes()) * 1e-6,
+                     static_cast<double>(weights.parameter_bytes) * 1e-6,
+                     static_cast<double>(weights.prepared_bytes) * 1e-6, copies);
+}
 
 json to_json(const ir::Workload& w) {
   json out = {{"program", w.program.signature.program}, {"dtype", std::string(ir::name(w.dtype))}};
   for (std::size_t d = 0; d < w.extents.size(); ++d)
     out[w.program.signature.dims[d]] = w.extents[d];
   out["attributes"] = w.attributes;
+  if (w.keep_weights) out["keep_weights"] = true;
   return out;
 }
 
@@ -105,6 +132,9 @@ json to_json(const cache::Stored& s) {
                        {"nvrtc", k.nvrtc},
                        {"options", k.options},
                        {"cubin_sha256", k.cubin_sha256}});
+  json weights = {json(), json(), json()};
+  if (const auto held = weights_of(s))
+    weights = {held->bytes(), held->prepared_bytes, !held->copies.empty()};
   return {{"plan", s.plan.id},
           {"program", s.workload.program},
           {"dims", s.workload.dims_json},
@@ -135,7 +165,10 @@ json to_json(const cache::Stored& s) {
           {"launch", s.plan.dependent_launch ? "dependent" : "plain"},
           {"uses_library", s.plan.uses_library},
           {"m_min", s.plan.m_min},
-          {"m_max", s.plan.m_max}};
+          {"m_max", s.plan.m_max},
+          {"weights_bytes", weights[0]},
+          {"prepared_bytes", weights[1]},
+          {"copies_weights", weights[2]}};
 }
 
 }  // namespace tenon::cli

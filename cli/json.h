@@ -2,11 +2,18 @@
 #pragma once
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
 
 #include "cache/database.h"
 #include "optimizer/optimize.h"
 
 namespace tenon::cli {
+
+// What a stored plan keeps in memory; nothing where its text is missing or damaged.
+std::optional<ir::HeldWeights> weights_of(const cache::Stored& stored);
+// One line of it.
+std::string describe(const ir::HeldWeights& weights);
 
 nlohmann::json to_json(const ir::Workload& workload);
 nlohmann::json to_json(const verifier::Evidence& evidence);

@@ -97,6 +97,11 @@ class HopperLowering {
     return writer_.context().inputs[static_cast<std::size_t>(form_.w)];
   }
   const std::string& y() const { return writer_.output(0); }
+  bool in_place() const {
+    return ir::reads_weights_in_place(form_, schedule_, workload_.keep_weights);
+  }
+  // Elements between rows of W as the kernel reads it.
+  std::int64_t w_stride() const { return in_place() ? form_.k : k_padded(); }
   std::int64_t k_padded() const { return (form_.k + 63) / 64 * 64; }
   bool rows_layout() const {
     return schedule_.family != "small_m" || !ir::small_m_params(schedule_).packed();
@@ -108,15 +113,15 @@ class HopperLowering {
     return fmt::format(
         "  if ({}) {{\n  {}  }} else {{\n    tenon::device::hopper::product_at_any_alignment<{}, "
         "tenon::device::hopper::{}, Stats, Epilogue, {}>(\n"
-        "        args.{}, args.{}, args.{}, {}, {}, {}, args);\n  }}\n",
+        "        args.{}, args.{}, args.{}, {}, {}, {}, {}, args);\n  }}\n",
         condition, fast, type(), rows_layout() ? "RowLayout" : "PackedLayout", options_.dependent,
-        x(), w(), y(), writer_.rows_expression(), form_.n, form_.k);
+        x(), w(), y(), writer_.rows_expression(), form_.n, form_.k, w_stride());
   }
 
   std::string params_text(const char* space) const {
     return fmt::format(
         "tenon::device::{}::Params{{args.{}, args.{}, args.{}, {}, {}, {}, {}, {}, {}}}", space,
-        x(), w(), y(), form_.k, k_padded(), form_.n, writer_.rows_expression(), form_.n, form_.k);
+        x(), w(), y(), form_.k, w_stride(), form_.n, writer_.rows_expression(), form_.n, form_.k);
   }
 
   void add_map(int input, const std::string& rows, std::int64_t columns, std::int64_t stride,
@@ -133,7 +138,7 @@ class HopperLowering {
 
   void add_maps(std::int64_t box_x, std::int64_t box_w, int promotion) {
     add_map(form_.x, writer_.rows_size(), form_.k, form_.k, box_x, promotion);
-    add_map(form_.w, std::to_string(form_.n), form_.k, k_padded(), box_w, promotion);
+    add_map(form_.w, std::to_string(form_.n), form_.k, w_stride(), box_w, promotion);
   }
 
   void small_m() {
@@ -177,9 +182,13 @@ class HopperLowering {
         "  tenon::device::small_m::run<Config, tenon::device::small_m::{}, Stats, Epilogue>({}, "
         "args);\n",
         type(), params_text("small_m"));
-    entry(p.blocks_per_sm,
-          body(x_aligned ? fmt::format("tenon::device::portable::aligned(args.{}, 16)", x()) : "",
-               fast));
+    // Copies of 16 bytes take the caller's own W, as X, only where it is aligned.
+    std::string condition;
+    if (x_aligned) condition = fmt::format("tenon::device::portable::aligned(args.{}, 16)", x());
+    if (in_place())
+      condition += fmt::format("{}tenon::device::portable::aligned(args.{}, 16)",
+                               condition.empty() ? "" : " && ", w());
+    entry(p.blocks_per_sm, body(condition, fast));
   }
 
   void multicast() {
@@ -288,7 +297,7 @@ class HopperLowering {
 
   // W in the order in which the kernel streams it, unless it already is.
   void add_repack() {
-    if (rows_layout() && form_.w_rows_are_columns && form_.k % 64 == 0) return;
+    if (in_place()) return;
     Repack r;
     r.input = form_.w;
     r.packed = !rows_layout();

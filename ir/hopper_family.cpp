@@ -458,6 +458,15 @@ GemmParams gemm_params(const KernelSchedule& s) {
   return p;
 }
 
+bool reads_weights_in_place(const StreamedProduct& form, const KernelSchedule& schedule,
+                            bool keep) {
+  const bool small_m = schedule.family == "small_m";
+  if (!form.w_rows_are_columns || (small_m && small_m_params(schedule).packed())) return false;
+  // small_m's copies run on to the next multiple of 64; the copy engine stops at k by itself, and
+  // takes rows that are multiples of 16 bytes, as those of x must be.
+  return form.k % 64 == 0 || (keep && !small_m);
+}
+
 int resident_blocks(int cluster, const Target& target) {
   // Clusters live inside a graphics processing cluster, whose multiprocessors they need not divide:
   // measured on an H200 with 132 multiprocessors, clusters of 4 fill 120 of them and clusters of 8
@@ -540,6 +549,8 @@ std::optional<std::string> illegal_hopper(const KernelFacts& facts, const Kernel
   std::optional<StreamedProduct> form = streamed_product(facts, workload, &why);
   if (!form) return why;
   if (Reason r = check_range(*form)) return r;
+  if (workload.keep_weights && !reads_weights_in_place(*form, schedule, true))
+    return "it reads w from a copy in another order, and weights are to be kept as they are";
   if (schedule.family == "small_m") return illegal_small_m(*form, small_m_params(schedule), target);
   if (schedule.family == "multicast") return illegal_multicast(*form, multicast_params(schedule));
   return illegal_gemm(*form, gemm_params(schedule), target);

@@ -64,6 +64,11 @@ SmallMParams small_m_params(const KernelSchedule& schedule);
 MulticastParams multicast_params(const KernelSchedule& schedule);
 GemmParams gemm_params(const KernelSchedule& schedule);
 
+// Does a kernel of this schedule read W where it is, or a copy in an order of its own that prepare
+// makes? Rows of W that are no multiple of 128 bytes are read in place only for the sake of `keep`:
+// padded ones touch fewer sectors of memory.
+bool reads_weights_in_place(const StreamedProduct& form, const KernelSchedule& schedule, bool keep);
+
 // Clusters a launch has, and the most tiles of 16 columns that one gets (small_m).
 int small_m_groups(const SmallMParams& p, std::int64_t n, const Target& target);
 int small_m_most_tiles(const SmallMParams& p, std::int64_t n, const Target& target);

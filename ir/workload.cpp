@@ -114,6 +114,7 @@ std::string print(const Workload& workload) {
   text += fmt::format(" {}", name(workload.dtype));
   for (const auto& [attribute, value] : workload.attributes)
     text += fmt::format(" {}={}", attribute, value);
+  if (workload.keep_weights) text += " keep-weights";
   return text;
 }
 

@@ -13,6 +13,10 @@ struct Workload {
   Extents extents;                           // by DimId; every extent >= 1
   DType dtype = DType::kBF16;                // what kElem is bound to; never kElem
   std::map<std::string, double> attributes;  // every attribute of the program, bound
+  // Kernels read the weights where the caller has them: nothing that prepare makes may be a copy
+  // of one (ir/weights.h). It narrows which plans serve, not what is computed, so that it is no
+  // part of the key: a plan without copies serves those who allow them too.
+  bool keep_weights = false;
   friend bool operator==(const Workload&, const Workload&) = default;
 };
 
@@ -22,7 +26,7 @@ struct Workload {
 Workload make_workload(const Program& program, const std::map<std::string, std::int64_t>& dims,
                        DType dtype, const std::map<std::string, double>& attributes = {});
 
-// "rmsnorm_linear m=16 k=576 n=960 bf16 eps=1e-06".
+// "rmsnorm_linear m=16 k=576 n=960 bf16 eps=1e-06", with " keep-weights" where they stay.
 std::string print(const Workload& workload);
 
 // The key under which winners are stored: the workload without `dynamic_dim` ("m"), as

@@ -48,6 +48,10 @@ void make_space(Session& session) {
     space.ranked.emplace_back();
     space.first.push_back(g.unfused);
     if (!g.accepted) continue;
+    if (space.workload->keep_weights && !ir::weight_copies(g.graph).empty()) {
+      ++session.report.search.not_lowerable["it keeps a copy of the weights"];
+      continue;
+    }
     std::string why;
     space.ranked.back() =
         search::schedules(g.graph, *space.workload, *space.target,

@@ -109,6 +109,7 @@ void choose_best(Session& session) {
   out.kind = session.executes() ? "measured" : "estimated";
   out.time_us = time_of(session, *best);
   out.spread_us = best->timing.spread_us;
+  out.weights = ir::held_weights(best->generated.plan);
   out.evidence["random"] = graph.random;
   out.evidence["z3"] = graph.z3;
   out.evidence["induction"] = graph.induction;

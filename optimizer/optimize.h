@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cache/database.h"
+#include "ir/weights.h"
 #include "ir/workload.h"
 #include "measure/measure.h"
 #include "optimizer/progress.h"
@@ -59,6 +60,7 @@ struct BestReport {
   std::string kind;  // "measured" or "estimated"
   double time_us = 0;
   double spread_us = 0;
+  ir::HeldWeights weights;                             // in memory between launches
   double reference_time_us = 0;                        // the unfused form in the same run
   std::map<std::string, verifier::Evidence> evidence;  // "random", "z3", "numeric"
   std::vector<std::string> notes;                      // ties, staleness …

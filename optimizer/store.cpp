@@ -44,13 +44,14 @@ cache::SessionRow session_row_of(const Session& session) {
   cache::SessionRow row;
   row.workload = session.workload_row;
   row.environment = session.environment_row;
-  row.options_json = json{{"budget_seconds", session.options.budget_seconds},
-                          {"device", info.id},
-                          {"dependent_launch", session.options.dependent_launch},
-                          {"schedules_per_graph", session.options.schedules_per_graph},
-                          {"strategy", session.options.strategy},
-                          {"samples", session.options.samples}}
-                         .dump();
+  json options = {{"budget_seconds", session.options.budget_seconds},
+                  {"device", info.id},
+                  {"dependent_launch", session.options.dependent_launch},
+                  {"schedules_per_graph", session.options.schedules_per_graph},
+                  {"strategy", session.options.strategy},
+                  {"samples", session.options.samples}};
+  if (session.options.workload.keep_weights) options["keep_weights"] = true;
+  row.options_json = options.dump();
   row.seed = static_cast<std::int64_t>(session.options.seed);
   row.owner = process_identity();
   return row;
@@ -69,6 +70,7 @@ BestReport best_report(const cache::Stored& stored) {
   out.time_us = stored.measurement.time_us;
   out.spread_us = stored.measurement.spread_us;
   out.reference_time_us = stored.reference_time_us;
+  out.weights = ir::held_weights(ir::parse_plan(stored.plan.text));
   for (const cache::EvidenceRow& row : stored.evidence)
     out.evidence[row.method] = {row.method,
                                 verifier::verdict_from_name(row.verdict),

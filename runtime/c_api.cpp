@@ -184,9 +184,10 @@ tenon_status tenon_bind_with(tenon_library* library, const char* program, const 
     auto type = ir::dtype_from_name(dtype);
     if (!type || *type == ir::DType::kElem) throw UserError("dtype", dtype, "bf16, fp16, fp32");
     const std::string layouts = asked.layouts == nullptr ? "" : asked.layouts;
-    const ir::Workload workload =
+    ir::Workload workload =
         ir::make_workload(with_layouts(program_of(program), layouts), parse_dims(dims), *type,
                           parse_attributes(asked.attributes == nullptr ? "" : asked.attributes));
+    workload.keep_weights = asked.keep_weights != 0;
     runtime::BindOptions bind;
     bind.m_min = asked.m_min == 0 ? 1 : asked.m_min;
     bind.dependent = asked.dependent != 0;

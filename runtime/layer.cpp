@@ -6,7 +6,6 @@
 
 #include "ir/error.h"
 #include "runtime/load.h"
-#include "runtime/residence.h"
 
 namespace tenon::runtime {
 
@@ -111,20 +110,14 @@ std::unique_ptr<Layer> Library::bind(const ir::Workload& workload, const BindOpt
                     fmt::format("1 to {}, the extent of m", m_max));
   cache::Query query = make_query(workload, device_->info(), options.dependent);
   query.allow_library = options.allow_library;
-  bool refused = false;
   if (!options.exclusive)
-    query.refuse = [&refused](const cache::Stored& stored) {
-      const bool refuse = needs_residence(stored.schedule.text);
-      refused = refused || refuse;
-      return refuse;
+    query.refuse = [copies = query.refuse](const cache::Stored& stored) -> std::string {
+      std::string problem = needs_device(stored);
+      return problem.empty() && copies ? copies(stored) : problem;
     };
   DispatchTable table =
       make_dispatch(*database_, query, options.m_min, m_max, is_row_wise(workload.program), why);
-  if (table.segments.empty()) {
-    if (refused)
-      why += "; plans that need the device to themselves are stored: bind exclusively to use them";
-    return nullptr;
-  }
+  if (table.segments.empty()) return nullptr;
   std::vector<std::unique_ptr<Executable>> executables;
   for (const cache::Stored& stored : table.plans) {
     std::unique_ptr<Executable> made = executable(stored);

@@ -2,8 +2,25 @@
 
 #include "ir/error.h"
 #include "ir/plan.h"
+#include "ir/weights.h"
+#include "runtime/residence.h"
 
 namespace tenon::runtime {
+
+std::string copies_weights(const cache::Stored& stored) {
+  try {
+    const ir::HeldWeights held = ir::held_weights(ir::parse_plan(stored.plan.text));
+    if (held.copies.empty()) return "";
+    return "it keeps a copy of the weights (" + held.copies.front() + ")";
+  } catch (const UserError& e) {
+    return std::string("what it keeps of the weights cannot be read: ") + e.what();
+  }
+}
+
+std::string needs_device(const cache::Stored& stored) {
+  if (!needs_residence(stored.schedule.text)) return "";
+  return "it needs the device to itself: bind exclusively to use it";
+}
 
 std::int64_t dynamic_extent(const ir::Workload& workload) {
   for (std::size_t d = 0; d < workload.extents.size(); ++d)
@@ -20,6 +37,7 @@ cache::Query make_query(const ir::Workload& workload, const DeviceInfo& device,
   query.device_name = device.name;
   query.dependent_launch = dependent_launch;
   query.include_estimated = !device.executes;
+  if (workload.keep_weights) query.refuse = copies_weights;
   return query;
 }
 

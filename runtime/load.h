@@ -10,9 +10,17 @@
 
 namespace tenon::runtime {
 
-// The query for a workload on a device, as `optimize` and `run` ask it.
+// The query for a workload on a device, as `optimize` and `run` ask it. Where the workload keeps
+// its weights, plans that hold copies of them are refused.
 cache::Query make_query(const ir::Workload& workload, const DeviceInfo& device,
                         bool dependent_launch = false);
+
+// Why a stored plan does not leave the weights where they are and as they are; empty: it does.
+std::string copies_weights(const cache::Stored& stored);
+
+// Why a stored plan may not be launched while others run on the device; empty: it may
+// (runtime/residence.h).
+std::string needs_device(const cache::Stored& stored);
 
 // The extent of the dynamic dim "m"; 1 where the program has none.
 std::int64_t dynamic_extent(const ir::Workload& workload);

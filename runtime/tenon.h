@@ -69,6 +69,9 @@ typedef struct {
      several separated by ';'. NULL: the program's own, "w=k,n". Another layout is another workload,
      stored by `tenon optimize --layout`; TENON_NOT_FOUND where there is none. */
   const char* layouts;
+  /* nonzero: only plans that read the weights where they are, and keep no copy of them in another
+     form (repacked, or with a norm's scale folded in); stored by `tenon optimize --keep-weights` */
+  int keep_weights;
 } tenon_bind_options;
 
 /* Binds a program to weights, for every number of rows from options->m_min to the m in `dims`:

@@ -73,6 +73,7 @@ struct Binding {
   bool dependent = false, exclusive = false, vendor_library = true;
   std::string attributes;  // "eps=1e-05"
   std::string layouts;     // "w=n,k": how inputs lie in memory, where not as the program has them
+  bool keep_weights = false;  // no plan that keeps a copy of the weights in another form
 };
 
 // A tuning database opened for a device (tenon_library).
@@ -105,6 +106,7 @@ class Library {
     options.no_vendor_library = !binding.vendor_library;
     options.attributes = binding.attributes.empty() ? nullptr : binding.attributes.c_str();
     options.layouts = binding.layouts.empty() ? nullptr : binding.layouts.c_str();
+    options.keep_weights = binding.keep_weights;
     tenon_kernel* kernel = nullptr;
     check_status(tenon_bind_with(handle_.get(), program.c_str(), dims.c_str(), dtype.c_str(),
                                  &options, inputs, stream, &kernel));

@@ -55,15 +55,16 @@ class Library:
     def bind(self, program: str, parameters: Mapping[str, Any], *, max_m: int = DEFAULT_MAX_M, min_m: int = 1,
              dtype: Optional[str] = None, attributes: Optional[Mapping[str, float]] = None,
              dims: Optional[Mapping[str, int]] = None, layouts: Optional[Mapping[str, str]] = None, dependent: bool = False,
-             exclusive: bool = False, vendor_library: bool = True, stream: Optional[int] = None) -> "Kernel":
+             keep_weights: bool = False, exclusive: bool = False, vendor_library: bool = True, stream: Optional[int] = None) -> "Kernel":
         """Binds `program` to weights, for calls of `min_m` to `max_m` rows.
 
         `parameters` are arrays by the names of the program's parameters, on the library's device;
         dims and dtype follow from their shapes and types unless given. `attributes` are those of the
         program (eps). `layouts` says in which order the axes of an input lie in memory where not as the program
         has them: {"w": "n,k"} for weights that nn.Linear keeps, which then bind without a copy if the
-        database holds plans for that layout (`tenon optimize --layout`). `exclusive` promises that launches of exclusive kernels never overlap on the
-        device, which admits plans that need it to themselves. Raises NotFoundError where the database
+        database holds plans for that layout (`tenon optimize --layout`). `keep_weights` admits only plans that read the weights
+        where they are and keep no copy of them in another form (`tenon optimize --keep-weights`). `exclusive` promises that
+        launches of exclusive kernels never overlap on the device, which admits plans that need it to themselves. Raises NotFoundError where the database
         holds nothing that fits."""
         described = _laid_out(signature(program), layouts or {})
         names = [i["name"] for i in described["inputs"] if i["role"] == "parameter"]
@@ -86,7 +87,8 @@ class Library:
         dtype = dtype or _common_dtype(views, described)
         options = _native.BindOptions(c.sizeof(_native.BindOptions), min_m, int(dependent), int(exclusive), int(not vendor_library),
                                       ",".join(f"{k}={v!r}" for k, v in attributes.items()).encode() if attributes else None,
-                                      ";".join(f"{k}={v}".replace(" ", "") for k, v in layouts.items()).encode() if layouts else None)
+                                      ";".join(f"{k}={v}".replace(" ", "") for k, v in layouts.items()).encode() if layouts else None,
+                                      int(keep_weights))
         handle = c.c_void_p()
         check(lib.tenon_bind_with(self._handle, program.encode(), ",".join(f"{k}={v}" for k, v in extents.items()).encode(), dtype.encode(),
                                   c.byref(options), addresses, stream, c.byref(handle)))

@@ -71,6 +71,33 @@ TEST_F(Pack, HoldsWinnersAndTheBestWithoutALibrary) {
   }
 }
 
+// Lookups may refuse plans for reasons of their own: whatever they refuse, the pack answers as the
+// whole database does.
+TEST_F(Pack, HoldsTheBestForEveryRefusal) {
+  auto contains = [](const char* word) {
+    return [word](const Stored& stored) -> std::string {
+      return stored.schedule.text.find(word) == std::string::npos ? "" : word;
+    };
+  };
+  const std::vector<Refusal> refusals = {contains("own"), contains("0")};
+  EXPECT_EQ(pack_database(source_, target_, refusals).plans,
+            5);  // slow0 and slow1 beside the three
+  auto packed = Database::open(target_, true), original = Database::open(source_, true);
+  for (bool library : {true, false})
+    for (int which = 0; which < 4; ++which) {
+      Query query = query_for({});
+      query.allow_library = library;
+      query.refuse = [&](const Stored& stored) -> std::string {
+        for (std::size_t i = 0; i < 2; ++i)
+          if ((which >> i & 1) && !refusals[i](stored).empty()) return "refused";
+        return "";
+      };
+      auto want = original->best(query), got = packed->best(query);
+      ASSERT_TRUE(want && got);
+      EXPECT_EQ(got->schedule.text, want->schedule.text) << library << which;
+    }
+}
+
 TEST_F(Pack, OpensReadOnlyFromADiskOrFromMemoryAndWritesNothing) {
   pack_database(source_, target_);
   const std::string bytes = read_file(target_);

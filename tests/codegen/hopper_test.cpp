@@ -6,6 +6,8 @@
 #include "codegen/codegen.h"
 #include "fixtures.h"
 #include "ir/hopper_family.h"
+#include "ir/layout.h"
+#include "ir/weights.h"
 
 namespace tenon::codegen {
 namespace {
@@ -118,6 +120,126 @@ TEST(HopperFamilies, OperandsThatNeedArithmeticAreRefused) {
               .empty())
           << name << " " << family;
   }
+}
+
+// A norm kernel, then a product with W as nn.Linear keeps it.
+ir::MuGraph unfused(const std::string& w, const std::string& load) {
+  ir::MuGraph graph = ir::parse_mugraph(R"(mugraph rmsnorm_linear
+dims m, k, n
+attribute eps = 1e-6
+input x: T[m, k] activation
+input g: T[k] parameter
+input w: T)" + w + R"( parameter
+output y: T[m, n]
+kernel norm {
+  grid m
+  load x [m: grid, k: full]
+  load g [k: full]
+  %0 = square(x)
+  %1 = sum(%0, k)
+  %2 = const(1/k)
+  %3 = mul(%1, %2)
+  %4 = const(eps)
+  %5 = add(%3, %4)
+  %6 = rsqrt(%5)
+  %7 = mul(x, %6)
+  %8 = mul(%7, g)
+  %9 = cast(%8, T)
+  store xn: T[m, k] = %9
+}
+kernel product {
+  grid m, n
+  loop k
+  load xn [m: grid, k: loop]
+  load w )" + load + R"(
+  %0 = accumulate matmul(xn, w, k)
+  %1 = cast(%0, T)
+  store y = %1
+}
+)");
+  ir::validate(graph);
+  return graph;
+}
+
+struct Kept {
+  ir::MuGraph graph;
+  ir::Workload workload;
+  ir::Target target = ir::target_from_name("sm_90a");
+  Kept(bool rows_are_columns, std::int64_t m, std::int64_t k, std::int64_t n, bool keep)
+      : graph(rows_are_columns ? unfused("[n, k]", "[n: grid, k: loop]")
+                               : unfused("[k, n]", "[k: loop, n: grid]")) {
+    ir::Program program = ir::catalog_program("rmsnorm_linear");
+    if (rows_are_columns) program = ir::with_layout(program, "w=n,k");
+    workload = ir::make_workload(program, {{"m", m}, {"k", k}, {"n", n}}, ir::DType::kBF16);
+    workload.keep_weights = keep;
+  }
+  std::vector<ir::KernelSchedule> schedules(const std::string& family) const {
+    return ir::enumerate_schedules(ir::view(graph, 1), family, workload, target);
+  }
+  Generated plan(const ir::KernelSchedule& product) const {
+    ir::Schedule s;
+    s.kernels = {ir::default_schedule(ir::view(graph, 0), workload, target), product};
+    return generate(graph, s, workload, target);
+  }
+};
+
+TEST(KeepWeights, RowsOfWAreReadWhereTheyAre) {
+  std::string why;
+  const bool compiles = nvrtc_available(&why);
+  // 1000 elements a row: whole chunks of 16 bytes, no whole lines of 128.
+  for (const char* family : {"multicast", "gemm"}) {
+    const Kept kept(true, 40, 1000, 100, true), free(true, 40, 1000, 100, false);
+    const std::vector<ir::KernelSchedule> legal = kept.schedules(family);
+    ASSERT_FALSE(legal.empty()) << family;
+    EXPECT_EQ(legal.size(), free.schedules(family).size());
+    const Generated g = kept.plan(legal.front());
+    EXPECT_TRUE(g.plan.prepare.empty()) << family;
+    const ir::HeldWeights held = ir::held_weights(g.plan);
+    EXPECT_TRUE(held.copies.empty());
+    EXPECT_EQ(held.prepared_bytes, 0);
+    EXPECT_EQ(held.parameter_bytes, 2 * (1000 + 100 * 1000));  // g and w, two bytes each
+    ASSERT_EQ(g.plan.tensor_maps.size(), 2u);
+    EXPECT_EQ(g.plan.tensor_maps[1].row_stride.text(), "1000");
+    EXPECT_EQ(g.plan.buffers[static_cast<std::size_t>(g.plan.tensor_maps[1].buffer)].name, "w");
+    const ir::HeldWeights copied = ir::held_weights(free.plan(legal.front()).plan);
+    EXPECT_EQ(copied.copies, std::vector<std::string>{"w.streamed"});
+    EXPECT_EQ(copied.prepared_bytes, 2 * 100 * 1024);  // rows padded to 64 elements
+    EXPECT_EQ(copied.parameter_bytes, 2 * 1000);       // g
+    for (const Source& source : g.sources) {
+      if (!compiles) continue;
+      const Compiled c = compile(source, kept.target);
+      EXPECT_TRUE(c.ok) << c.log;
+      for (const KernelResources& r : c.resources) EXPECT_EQ(r.spill_bytes, 0) << r.entry;
+    }
+  }
+}
+
+TEST(KeepWeights, SmallMNeedsRowsOfWholeLines) {
+  EXPECT_TRUE(Kept(true, 16, 1000, 100, true).schedules("small_m").empty());
+  const Kept kept(true, 16, 576, 100, true);
+  const std::vector<ir::KernelSchedule> legal = kept.schedules("small_m");
+  ASSERT_FALSE(legal.empty());
+  for (const ir::KernelSchedule& s : legal) EXPECT_EQ(s.get("weights", 0), 3);
+  EXPECT_TRUE(kept.plan(legal.front()).plan.prepare.empty());
+}
+
+TEST(KeepWeights, ColumnsOfWAreLeftToThePortableFamily) {
+  const Kept kept(false, 40, 1000, 100, true);
+  for (const char* family : {"small_m", "multicast", "gemm"})
+    EXPECT_TRUE(kept.schedules(family).empty()) << family;
+  const std::vector<ir::KernelSchedule> legal = kept.schedules("contraction");
+  ASSERT_FALSE(legal.empty());
+  EXPECT_TRUE(ir::held_weights(kept.plan(legal.front()).plan).copies.empty());
+}
+
+TEST(KeepWeights, FoldedScalesAreCopiesAndVectorsAreNot) {
+  EXPECT_EQ(ir::weight_copies(fixture("rmsnorm_one_pass").graph).size(), 1u);
+  for (const char* name : {"rmsnorm_unfused", "gamma_on_weights", "gamma_on_activations"})
+    EXPECT_TRUE(ir::weight_copies(fixture(name).graph).empty()) << name;
+  // Prepares wg [k, n], and the vectors Wᵀg and Wᵀb.
+  const ir::MuGraph layernorm = fixture("layernorm_folded").graph;
+  ASSERT_GT(layernorm.prepare.outputs.size(), 1u);
+  EXPECT_EQ(ir::weight_copies(layernorm).size(), 1u);
 }
 
 }  // namespace

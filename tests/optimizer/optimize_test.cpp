@@ -141,5 +141,18 @@ TEST_F(Optimize, MissingDeviceIsADeviceErrorAndTouchesNothing) {
   EXPECT_FALSE(fs::exists(o.database));
 }
 
+TEST_F(Optimize, KeptWeightsHaveNoCopyAndServeOthersToo) {
+  Options o = options(5, 37, 11);
+  o.workload.keep_weights = true;
+  Report report = optimize(o, silent_);
+  ASSERT_TRUE(report.best.has_value());
+  EXPECT_TRUE(report.best->weights.copies.empty());
+  EXPECT_EQ(report.best->weights.parameter_bytes, 2 * (37 + 37 * 11));
+  EXPECT_GT(report.search.not_lowerable.at("it keeps a copy of the weights"), 0u);
+  Options any = options(5, 37, 11);
+  any.answer_only = true;
+  EXPECT_TRUE(optimize(any, silent_).from_database);
+}
+
 }  // namespace
 }  // namespace tenon::optimizer

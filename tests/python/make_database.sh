@@ -23,6 +23,7 @@ tune rmsnorm_linear 4 60 bf16
 # Weights as nn.Linear keeps them, and in no other way.
 tune rmsnorm_linear 4 36 fp32 --layout w=n,k
 tune rmsnorm_linear 4 36 bf16 --layout w=n,k
+tune rmsnorm_linear 16 40 fp32 --keep-weights
 tune rmsnorm_gated_mlp_in 4 20 bf16
 tune layernorm_linear 4 40 bf16
 "$pack" "$folder/tuning.db" "$folder/pack.db"

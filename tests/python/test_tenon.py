@@ -88,6 +88,13 @@ class Package(unittest.TestCase):
         self.says(tenon.BadInputError, "axes k,n in any order", lambda: bind(w, layouts={"w": "n,q"}))
         self.says(tenon.BadInputError, "are x, g, w", lambda: bind(w.T.copy(), layouts={"v": "n,k"}))
 
+    def test_weights_that_stay(self):
+        kernel = self.library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, max_m=20, keep_weights=True)
+        self.assertTrue(kernel.reads("w"))
+        for m in (1, 16, 20):
+            x = self.draw(m, K)
+            self.check(kernel(x), x)
+
     def test_threads(self):
         wrong = []
 

@@ -312,5 +312,33 @@ TEST_F(Dispatch, ParametersThatNoLaunchReadsMayGo) {
   EXPECT_TRUE(values.right(out, 16, 0));
 }
 
+TEST_F(Dispatch, KeptWeightsAreServedByPlansWithoutACopy) {
+  const std::int64_t folded = store("rmsnorm_gamma_folded", 16, 1, 16, 1);
+  Values values(16);
+  const std::vector<const void*> inputs = {nullptr, values.g.data(), values.w.data()};
+  ir::Workload keep = workload(16);
+  keep.keep_weights = true;
+  EXPECT_EQ(ir::key(keep), ir::key(workload(16)));
+  std::string why;
+  auto library = Library::open(path_, "host");
+  EXPECT_EQ(library->bind(keep, {}, inputs, nullptr, why), nullptr);
+  EXPECT_NE(why.find("copy of the weights"), std::string::npos) << why;
+  // A slower plan that reads w serves those who ask for it, and nobody else.
+  const std::int64_t plain = store("rmsnorm_unfused", 16, 1, 16, 9);
+  library = Library::open(path_, "host");
+  auto layer = library->bind(workload(16), {}, inputs, nullptr, why);
+  ASSERT_NE(layer, nullptr) << why;
+  EXPECT_EQ(layer->plan(layer->segment(16)).plan.id, folded);
+  layer = library->bind(keep, {}, inputs, nullptr, why);
+  ASSERT_NE(layer, nullptr) << why;
+  EXPECT_EQ(layer->plan(layer->segment(16)).plan.id, plain);
+  EXPECT_TRUE(layer->reads(2));
+  std::vector<float> out(16 * kN + 1, -7);
+  const void* x[] = {values.x.data(), nullptr, nullptr};
+  void* outputs[] = {out.data()};
+  layer->launch(x, outputs, 16, nullptr, true);
+  EXPECT_TRUE(values.right(out, 16, 0));
+}
+
 }  // namespace
 }  // namespace tenon::runtime

@@ -60,13 +60,15 @@ ir::LaunchPlan host_plan(const ir::MuGraph& graph, const Dims& dims, ir::DType d
   plan.schedule = ir::print(all);
   plan.input_count = static_cast<int>(graph.signature.inputs.size());
   plan.output_count = static_cast<int>(graph.signature.outputs.size());
-  for (std::size_t t = 0; t < graph.signature.inputs.size() + graph.signature.outputs.size(); ++t) {
+  for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
     const ir::Tensor& tensor = graph.tensors[t];
+    if (tensor.kind == ir::TensorKind::kIntermediate) continue;
     std::string elements = "1";
     for (const ir::Axis& axis : tensor.axes) elements += " * " + plan.dims[axis.dim];
     ir::Buffer buffer;
     buffer.name = tensor.name;
-    buffer.role = t >= graph.signature.inputs.size() ? ir::BufferRole::kOutput
+    buffer.role = tensor.kind == ir::TensorKind::kPrepared ? ir::BufferRole::kPrepared
+                  : t >= graph.signature.inputs.size()     ? ir::BufferRole::kOutput
                   : graph.signature.inputs[t].role == ir::Role::kParameter
                       ? ir::BufferRole::kParameter
                       : ir::BufferRole::kActivation;

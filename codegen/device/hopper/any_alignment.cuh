@@ -8,15 +8,15 @@
 
 namespace tenon::device::hopper {
 
+// `w_columns` are the elements of a row of W as Layout has them.
 template <class T, class Layout, class Stats, class Epilogue, bool kDependent>
 __device__ __forceinline__ void product_at_any_alignment(const T* x, const T* w, T* y, int m, int n,
-                                                         int k,
+                                                         int k, int w_columns,
                                                          const typename Epilogue::Args& args) {
   if constexpr (kDependent) {
     launch_dependents();
     dependency_wait();
   }
-  const int k_padded = (k + 63) / 64 * 64;
   const long long outputs = static_cast<long long>(m) * n;
   const long long threads = static_cast<long long>(gridDim.x) * blockDim.x;
   for (long long i = static_cast<long long>(blockIdx.x) * blockDim.x + threadIdx.x; i < outputs;
@@ -28,7 +28,7 @@ __device__ __forceinline__ void product_at_any_alignment(const T* x, const T* w,
     for (int c = 0; c < k; ++c) {
       const float element = portable::to_float(x[static_cast<long long>(row) * k + c]);
       if constexpr (Stats::kCount > 0) Stats::accumulate(sums, element);
-      product = fmaf(element, portable::to_float(w[Layout::index(column, c, k_padded)]), product);
+      product = fmaf(element, portable::to_float(w[Layout::index(column, c, w_columns)]), product);
     }
     const typename Epilogue::Row values = Epilogue::row(args, row, sums);
     y[i] = portable::Element<T>::from_float(Epilogue::apply(args, values, product, row, column));
