@@ -38,14 +38,6 @@ std::string sanitized(const std::string& name) {
   return out;
 }
 
-// A prepare graph without its µGraph, as text: what the prepare module's comment shows.
-std::string prepare_text(const std::string& mugraph) {
-  std::size_t begin = mugraph.find("prepare {");
-  if (begin == std::string::npos) return "";
-  std::size_t end = mugraph.find("\n}", begin);
-  return mugraph.substr(begin, end == std::string::npos ? end : end + 2 - begin);
-}
-
 // One translation unit: comment, the headers its kernels need, the kernels.
 class SourceBuilder {
  public:
@@ -344,6 +336,8 @@ class PlanBuilder {
 
   // The buffer that holds `from` in the order that a kernel streams.
   int repacked(const Repack& repack, int from) {
+    for (const PendingRepack& r : repacks_)
+      if (r.from == from && r.repack.code == repack.code) return r.to;
     const std::string name = out_.plan.buffers[static_cast<std::size_t>(from)].name + ".streamed";
     int to =
         add_buffer(name, ir::BufferRole::kPrepared, workload_.dtype, ir::SizeExpr(repack.elements));
@@ -369,34 +363,38 @@ class PlanBuilder {
     out_.plan.main.push_back(std::move(launch));
   }
 
+  // Every step is a module of its own, with names that say nothing of the plan: steps that plans
+  // have in common are compiled once, and the runtime sees that they make the same
+  // (runtime/cuda/executable.cpp).
   void add_prepare() {
-    if (graph_.prepare.outputs.empty() && repacks_.empty()) return;
-    SourceBuilder source;
-    int module = add_module();
-    std::vector<PrepareStep> steps = prepare_steps(graph_, workload_, target_);
-    for (std::size_t i = 0; i < steps.size(); ++i) {
-      const ir::KernelFacts& facts = steps[i].facts;
+    std::vector<PrepareStep> steps;
+    if (!graph_.prepare.outputs.empty()) steps = prepare_steps(graph_, workload_, target_);
+    for (const PrepareStep& step : steps) {
+      const ir::KernelFacts& facts = step.facts;
       for (const ir::Dataflow::Output& output : facts.flow.outputs)
         if (!buffers_.count(output.tensor.name))
           buffers_[output.tensor.name] =
               add_buffer(output.tensor.name, ir::BufferRole::kPrepared, output.tensor.dtype,
                          elements(output.tensor.axes));
-      Lowered lowered = lower(facts, steps[i].schedule, {fmt::format("prepare_{}", i), false});
+      Lowered lowered = lower(facts, step.schedule, {"prepare", false});
+      SourceBuilder source;
       source.add(lowered);
-      out_.plan.prepare.push_back(
-          make_launch(lowered, facts, module, facts.flow.outputs[0].tensor.name));
+      const std::string made = facts.flow.outputs[0].tensor.name;
+      out_.plan.prepare.push_back(make_launch(lowered, facts, add_module(), made));
+      out_.sources.push_back(source.build("prepare " + made));
     }
     for (const PendingRepack& r : repacks_) {
+      SourceBuilder source;
       source.add(r.repack);
       ir::Launch launch;
-      launch.module = module;
+      launch.module = add_module();
       launch.entry = r.repack.entry;
       launch.grid[0] = r.repack.blocks;
       launch.block[0] = 256;
       launch.args = {buffer_arg(r.from), buffer_arg(r.to)};
       out_.plan.prepare.push_back(std::move(launch));
+      out_.sources.push_back(source.build("prepare: weights in the order of their use"));
     }
-    out_.sources.push_back(source.build(prepare_text(out_.plan.mugraph)));
   }
 
   const ir::MuGraph& graph_;

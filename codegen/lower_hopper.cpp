@@ -301,7 +301,7 @@ class HopperLowering {
     Repack r;
     r.input = form_.w;
     r.packed = !rows_layout();
-    r.entry = fmt::format("tenon_repack_{}", options_.name);
+    r.entry = "tenon_repack";
     const std::int64_t multiple = r.packed ? 16 : 1;
     const std::int64_t rows = (form_.n + multiple - 1) / multiple * multiple;
     r.elements = rows * k_padded();

@@ -57,8 +57,9 @@ class Executable {
   // Another binding of the same plan, to be prepared with other weights: code is shared, and so
   // is workspace, which belongs to streams (launches of both on one stream are ordered).
   virtual std::unique_ptr<Executable> replicate() const = 0;
-  // Takes the place of prepare: uses what `other` prepared, where both plans prepare the same
-  // buffers by the same kernels. False, and nothing has changed, where they do not.
+  // Uses what `other` prepared of the same parameters, where both plans make a buffer by the same
+  // kernels. True where that was all: it takes the place of prepare. Otherwise prepare must follow,
+  // and makes what is missing.
   virtual bool adopt(const Executable& other) { return false; }
 };
 

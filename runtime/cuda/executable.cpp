@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <functional>
 
 #include "ir/error.h"
 #include "ir/sha256.h"
@@ -105,10 +106,17 @@ class Code {
   // Buffers of the plan that are workspace, in the order of the workspace's sets.
   const std::vector<std::size_t>& workspace_buffers() const { return workspace_buffers_; }
   Workspaces& workspaces() const { return *workspaces_; }
-  // What the prepare launches do, free of the plan's own numbering: two plans of one program for
-  // which it is equal make the same bytes of the same parameters, in the order of `prepared`.
-  const std::string& prepare_key() const { return prepare_key_; }
-  const std::vector<std::size_t>& prepared() const { return prepared_; }
+  // A buffer that prepare makes.
+  struct Prepared {
+    std::size_t buffer = 0;  // of the plan
+    // What makes it, free of the plan's own numbering: buffers of two plans with the same key hold
+    // the same bytes where the parameters are the same. Empty: it cannot be said.
+    std::string key;
+    std::vector<std::size_t> makers;  // prepare launches
+  };
+  const std::vector<Prepared>& prepared() const { return prepared_; }
+  // Indices in `prepared` of all that a prepare launch reads and makes.
+  const std::vector<std::vector<std::size_t>>& touched() const { return touched_; }
   bool prepare_needs_workspace() const { return prepare_needs_workspace_; }
 
  private:
@@ -254,58 +262,75 @@ class Code {
     workspaces_ = std::make_unique<Workspaces>(context_, sizes, m, plan_.m_max);
   }
 
+  // A launch makes the prepared buffers that no launch before it names, and those that were only
+  // filled; the others it reads.
   void describe_prepare() {
-    std::string& key = prepare_key_;
-    key = fmt::format("{}\n{}\n", plan_.workload_key, plan_.input_count);
-    auto buffer = [&](int index) -> std::string {
-      const std::size_t i = static_cast<std::size_t>(index);
-      const ir::Buffer& b = plan_.buffers[i];
-      if (i < static_cast<std::size_t>(plan_.input_count)) return fmt::format("in{}", i);
-      if (b.role != ir::BufferRole::kPrepared) {
-        prepare_needs_workspace_ = true;
-        return fmt::format("scratch {}", i);
-      }
-      auto found = std::find(prepared_.begin(), prepared_.end(), i);
-      const auto place = found - prepared_.begin();
-      if (found == prepared_.end()) prepared_.push_back(i);
-      return fmt::format("made{} {} {}", place, static_cast<int>(b.dtype), b.elements.text());
-    };
-    for (const ir::Launch& l : plan_.prepare) {
-      key += fmt::format("{} ", static_cast<int>(l.kind));
-      if (l.kind == ir::LaunchKind::kCubin) {
-        key +=
-            fmt::format("{} {} {}", plan_.modules[static_cast<std::size_t>(l.module)].cubin_sha256,
-                        l.entry, l.shared_bytes);
-        for (int d = 0; d < 3; ++d)
-          key += fmt::format(" {},{},{}", l.grid[d].text(), l.block[d].text(), l.cluster[d]);
-        for (const ir::Arg& arg : l.args) {
-          key += fmt::format("; {} {} {} ", static_cast<int>(arg.kind), arg.integer.text(),
-                             arg.number);
-          if (arg.kind == ir::ArgKind::kBuffer) key += buffer(arg.buffer);
-          if (arg.kind == ir::ArgKind::kTensorMap) {
-            const ir::TensorMapSpec& map =
-                plan_.tensor_maps[static_cast<std::size_t>(arg.tensor_map)];
-            key += fmt::format("{} {} {} {} {} {} {}", buffer(map.buffer), map.rows.text(),
-                               map.columns.text(), map.row_stride.text(), map.box_rows,
-                               map.box_columns, map.swizzle_bytes);
-          }
+    std::vector<bool> filled;
+    for (std::size_t l = 0; l < plan_.prepare.size(); ++l) {
+      const ir::Launch& launch = plan_.prepare[l];
+      std::vector<std::size_t>& touched = touched_.emplace_back();
+      std::vector<std::size_t> made;
+      auto name = [&](int index) -> std::string {
+        const std::size_t i = static_cast<std::size_t>(index);
+        if (i < static_cast<std::size_t>(plan_.input_count)) return fmt::format("in{}", i);
+        if (plan_.buffers[i].role != ir::BufferRole::kPrepared) {
+          prepare_needs_workspace_ = true;
+          return "scratch";
         }
-      } else if (l.kind == ir::LaunchKind::kLibrary) {
-        prepare_needs_workspace_ = true;
-        key += fmt::format("{} {} {} {} {} {} {} {}", buffer(l.a), buffer(l.b), buffer(l.out),
-                           l.m.text(), l.n.text(), l.k.text(), l.b_transposed, l.algorithm);
-      } else {
-        key += buffer(l.fill_buffer);
+        auto found = std::find_if(prepared_.begin(), prepared_.end(),
+                                  [i](const Prepared& p) { return p.buffer == i; });
+        const auto j = static_cast<std::size_t>(found - prepared_.begin());
+        if (found == prepared_.end()) {
+          prepared_.push_back({i, "", {}});
+          filled.push_back(true);
+        }
+        touched.push_back(j);
+        if (filled[j] && std::find(made.begin(), made.end(), j) == made.end()) made.push_back(j);
+        return fmt::format("[{}]", prepared_[j].key);
+      };
+      const std::string text = describe(launch, name);
+      for (std::size_t j : made) {
+        const ir::Buffer& b = plan_.buffers[prepared_[j].buffer];
+        const auto place = std::find(touched.begin(), touched.end(), j) - touched.begin();
+        prepared_[j].key = ir::sha256_hex(
+            fmt::format("{}\n{}\n{}\n{} {} {}", plan_.workload_key, plan_.input_count, text, place,
+                        static_cast<int>(b.dtype), b.elements.text()));
+        prepared_[j].makers.push_back(l);
+        filled[j] = launch.kind == ir::LaunchKind::kFill;
       }
-      key += "\n";
     }
-    // What no launch makes cannot be shared, but has its place.
+    // What no launch names cannot be shared, but has its place.
     for (std::size_t i = 0; i < plan_.buffers.size(); ++i)
       if (plan_.buffers[i].role == ir::BufferRole::kPrepared &&
-          std::find(prepared_.begin(), prepared_.end(), i) == prepared_.end()) {
-        key += fmt::format("unmade {}\n", plan_.buffers[i].elements.text());
-        prepared_.push_back(i);
-      }
+          std::none_of(prepared_.begin(), prepared_.end(),
+                       [i](const Prepared& p) { return p.buffer == i; }))
+        prepared_.push_back({i, "", {}});
+  }
+
+  // All that a launch depends on, with its buffers as `name` calls them.
+  std::string describe(const ir::Launch& l, const std::function<std::string(int)>& name) {
+    std::string text = fmt::format("{} ", static_cast<int>(l.kind));
+    if (l.kind == ir::LaunchKind::kLibrary) {
+      prepare_needs_workspace_ = true;
+      return text + fmt::format("{} {} {} {} {} {} {} {}", name(l.a), name(l.b), name(l.out),
+                                l.m.text(), l.n.text(), l.k.text(), l.b_transposed, l.algorithm);
+    }
+    if (l.kind != ir::LaunchKind::kCubin) return text + name(l.fill_buffer);
+    text += fmt::format("{} {} {}", plan_.modules[static_cast<std::size_t>(l.module)].cubin_sha256,
+                        l.entry, l.shared_bytes);
+    for (int d = 0; d < 3; ++d)
+      text += fmt::format(" {},{},{}", l.grid[d].text(), l.block[d].text(), l.cluster[d]);
+    for (const ir::Arg& arg : l.args) {
+      text +=
+          fmt::format("; {} {} {} ", static_cast<int>(arg.kind), arg.integer.text(), arg.number);
+      if (arg.kind == ir::ArgKind::kBuffer) text += name(arg.buffer);
+      if (arg.kind != ir::ArgKind::kTensorMap) continue;
+      const ir::TensorMapSpec& map = plan_.tensor_maps[static_cast<std::size_t>(arg.tensor_map)];
+      text +=
+          fmt::format("{} {} {} {} {} {} {}", name(map.buffer), map.rows.text(), map.columns.text(),
+                      map.row_stride.text(), map.box_rows, map.box_columns, map.swizzle_bytes);
+    }
+    return text;
   }
 
   std::shared_ptr<const Context> context_;
@@ -315,8 +340,8 @@ class Code {
   std::vector<Resolved> prepare_, main_;
   std::vector<std::size_t> workspace_buffers_;
   std::unique_ptr<Workspaces> workspaces_;
-  std::string prepare_key_;
-  std::vector<std::size_t> prepared_;
+  std::vector<Prepared> prepared_;
+  std::vector<std::vector<std::size_t>> touched_;
   bool prepare_needs_workspace_ = false;
   bool uses_library_ = false;
 };
@@ -339,41 +364,50 @@ class CudaExecutable final : public Executable {
     bound_.store(false, std::memory_order_relaxed);
     for (std::size_t i = 0; i < inputs.size(); ++i)
       bound_parameters_[i] = reinterpret_cast<CUdeviceptr>(inputs[i]);
-    prepared_.clear();
-    for (std::size_t i : code_->prepared()) {
-      prepared_.push_back(std::make_shared<CudaMemory>(code_->context(),
-                                                       bytes_of(plan_.buffers[i], plan_.extents)));
-      fixed_[i] = reinterpret_cast<CUdeviceptr>(prepared_.back()->data());
-    }
+    check_alignment();
+    // What was adopted since the last prepare stays.
+    const auto& made = code_->prepared();
+    if (!adopting_) prepared_.clear();
+    adopting_ = false;
+    prepared_.resize(made.size());
+    const std::vector<bool> runs = missing();
+    for (std::size_t j = 0; j < made.size(); ++j)
+      fixed_[made[j].buffer] =
+          prepared_[j] ? reinterpret_cast<CUdeviceptr>(prepared_[j]->data()) : CUdeviceptr{0};
     Call call = begin(
         inputs.data(), nullptr,
         plan_.dynamic_dim < 0 ? 0 : plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)],
         stream, code_->prepare_needs_workspace());
-    for (const Resolved& launch : code_->prepare()) run(launch, call, false);
+    for (std::size_t l = 0; l < runs.size(); ++l)
+      if (runs[l]) run(code_->prepare()[l], call, false);
     driver_.check(driver_.stream_synchronize(call.stream), "preparing the weights");
-    release_unread();
-    fresh_.store(true, std::memory_order_relaxed);
-    bound_.store(true, std::memory_order_release);
+    become_bound();
   }
 
   bool adopt(const Executable& other) override {
     const auto* from = dynamic_cast<const CudaExecutable*>(&other);
     if (from == nullptr || !from->bound_.load(std::memory_order_acquire) ||
-        from->code_->context()->handle() != code_->context()->handle() ||
-        from->code_->prepare_key() != code_->prepare_key())
+        from->code_->context()->handle() != code_->context()->handle())
       return false;
-    const std::vector<std::size_t>& own = code_->prepared();
+    const auto &own = code_->prepared(), &theirs = from->code_->prepared();
+    if (!adopting_) prepared_.clear();
+    prepared_.resize(own.size());
+    adopting_ = true;
+    bool complete = true;
+    for (std::size_t j = 0; j < own.size(); ++j) {
+      for (std::size_t i = 0; i < theirs.size() && !prepared_[j]; ++i)
+        if (!own[j].key.empty() && own[j].key == theirs[i].key) prepared_[j] = from->prepared_[i];
+      if (plan_.buffers[own[j].buffer].in_main && !prepared_[j]) complete = false;
+    }
+    if (!complete) return false;
+    adopting_ = false;
     for (std::size_t j = 0; j < own.size(); ++j)
-      if (plan_.buffers[own[j]].in_main && !from->prepared_[j]) return false;
-    prepared_ = from->prepared_;
-    for (std::size_t j = 0; j < own.size(); ++j)
-      fixed_[own[j]] =
+      fixed_[own[j].buffer] =
           prepared_[j] ? reinterpret_cast<CUdeviceptr>(prepared_[j]->data()) : CUdeviceptr{0};
     std::copy(std::begin(from->bound_parameters_), std::end(from->bound_parameters_),
               std::begin(bound_parameters_));
-    release_unread();
-    fresh_.store(true, std::memory_order_relaxed);
-    bound_.store(true, std::memory_order_release);
+    check_alignment();
+    become_bound();
     return true;
   }
 
@@ -403,13 +437,49 @@ class CudaExecutable final : public Executable {
     CUdeviceptr library_workspace;
   };
 
-  // Steps on the way to what the launches read (weights folded, then packed) are not kept.
-  void release_unread() {
-    for (std::size_t j = 0; j < prepared_.size(); ++j)
-      if (!plan_.buffers[code_->prepared()[j]].in_main) {
-        prepared_[j].reset();
-        fixed_[code_->prepared()[j]] = 0;
+  // Which prepare launches must run for what the main launches read and `prepared_` lacks;
+  // allocates what these make.
+  std::vector<bool> missing() {
+    const auto& made = code_->prepared();
+    std::vector<bool> runs(code_->prepare().size(), false), wanted(made.size(), false);
+    for (std::size_t j = 0; j < made.size(); ++j)
+      wanted[j] = plan_.buffers[made[j].buffer].in_main && !prepared_[j];
+    for (std::size_t l = runs.size(); l-- > 0;) {
+      for (std::size_t j : code_->touched()[l]) {
+        const std::vector<std::size_t>& makers = made[j].makers;
+        if (wanted[j] && std::find(makers.begin(), makers.end(), l) != makers.end()) runs[l] = true;
       }
+      if (!runs[l]) continue;
+      for (std::size_t j : code_->touched()[l])
+        if (!prepared_[j]) wanted[j] = true;
+    }
+    for (std::size_t j = 0; j < made.size(); ++j)
+      if (wanted[j])
+        prepared_[j] = std::make_shared<CudaMemory>(
+            code_->context(), bytes_of(plan_.buffers[made[j].buffer], plan_.extents));
+    return runs;
+  }
+
+  // Steps on the way to what the launches read (weights folded, then packed) are not kept.
+  void become_bound() {
+    for (std::size_t j = 0; j < prepared_.size(); ++j)
+      if (!plan_.buffers[code_->prepared()[j].buffer].in_main) {
+        prepared_[j].reset();
+        fixed_[code_->prepared()[j].buffer] = 0;
+      }
+    fresh_.store(true, std::memory_order_relaxed);
+    bound_.store(true, std::memory_order_release);
+  }
+
+  // A parameter under a tensor map is read where it is, by copies of 16 bytes.
+  void check_alignment() const {
+    for (const ir::TensorMapSpec& map : plan_.tensor_maps) {
+      const ir::Buffer& buffer = plan_.buffers[static_cast<std::size_t>(map.buffer)];
+      const CUdeviceptr address = bound_parameters_[map.buffer];
+      if (buffer.role == ir::BufferRole::kParameter && address % 16 != 0)
+        throw UserError("address of parameter " + buffer.name, fmt::format("{:#x}", address),
+                        "a multiple of 16 bytes, since this plan reads it where it is");
+    }
   }
 
   Call begin(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle stream,
@@ -536,6 +606,7 @@ class CudaExecutable final : public Executable {
   const Driver& driver_;
   std::vector<std::unique_ptr<TensorMapCache>> maps_;
   std::vector<std::shared_ptr<CudaMemory>> prepared_;  // in the order of Code::prepared
+  bool adopting_ = false;                              // some of them for the prepare to come
   CUdeviceptr fixed_[kMaxBuffers] = {};                // prepared buffers
   CUdeviceptr bound_parameters_[kMaxBuffers] = {};     // as given to prepare
   std::atomic<bool> bound_{false};

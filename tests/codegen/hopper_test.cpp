@@ -1,6 +1,7 @@
 // The families of sm_90a: plans and cubins of schedules drawn from the whole space.
 #include <gtest/gtest.h>
 
+#include <map>
 #include <ostream>
 
 #include "codegen/codegen.h"
@@ -240,6 +241,29 @@ TEST(KeepWeights, FoldedScalesAreCopiesAndVectorsAreNot) {
   const ir::MuGraph layernorm = fixture("layernorm_folded").graph;
   ASSERT_GT(layernorm.prepare.outputs.size(), 1u);
   EXPECT_EQ(ir::weight_copies(layernorm).size(), 1u);
+}
+
+// Steps of prepare that plans have in common are the same text: one cubin, by which the runtime
+// knows that what they make is the same.
+TEST(Prepare, CommonStepsAreTheSameSource) {
+  const Fixture f = fixture("rmsnorm_one_pass");
+  const ir::Target t = ir::target_from_name("sm_90a");
+  std::map<std::string, Generated> plans;
+  for (auto [family, m] : {std::pair{"contraction", 4}, {"multicast", 40}, {"gemm", 300}}) {
+    const ir::Workload w = testing::workload(f, m, 320, 200, ir::DType::kBF16);
+    const auto legal = ir::enumerate_schedules(ir::view(f.graph, 0), family, w, t);
+    ASSERT_FALSE(legal.empty()) << family;
+    ir::Schedule s;
+    s.kernels = {legal.front()};
+    plans[family] = generate(f.graph, s, w, t);
+  }
+  const auto& [fold, rows] =
+      std::pair{plans["multicast"].sources[1], plans["multicast"].sources[2]};
+  ASSERT_EQ(plans["contraction"].sources.size(), 2u);
+  EXPECT_EQ(plans["contraction"].sources[1].text, fold.text);
+  ASSERT_EQ(plans["gemm"].sources.size(), 3u);
+  EXPECT_EQ(plans["gemm"].sources[1].text, fold.text);
+  EXPECT_EQ(plans["gemm"].sources[2].text, rows.text);
 }
 
 }  // namespace

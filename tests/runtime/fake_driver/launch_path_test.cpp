@@ -427,6 +427,57 @@ TEST_F(LaunchPath, StepsOnTheWayAreFreed) {
   EXPECT_EQ(record().launches.back().parameters[1], record().launches[1].parameters[1]);
 }
 
+// One plan reads wp = fold(w), another wq = pack(fold(w)), a third both. Together they hold each of
+// the two once, whoever was prepared first, and each step runs once.
+TEST_F(LaunchPath, PlansHoldOneCopyOfWhatTheyHaveInCommon) {
+  ir::LaunchPlan folded = make_plan(), packed = make_plan();
+  ir::Buffer wq = packed.buffers[3];
+  wq.name = "wq";
+  packed.buffers.push_back(wq);
+  packed.buffers[3].in_main = false;
+  ir::Launch pack = packed.prepare[0];
+  pack.args = {buffer_arg(3), buffer_arg(5)};
+  packed.prepare.push_back(pack);
+  ir::LaunchPlan both = packed;
+  packed.main[1].args[1] = buffer_arg(5);
+  both.buffers[3].in_main = true;
+  both.main.push_back(packed.main[1]);
+  auto a = load(folded), b = load(packed), c = load(both);
+  const int before = record().live;
+  a->prepare({nullptr, w_}, nullptr);
+  ASSERT_EQ(record().launches.size(), 1u);
+  const std::uint64_t wp = record().launches[0].parameters[1];
+  EXPECT_FALSE(b->adopt(*a));
+  b->prepare({nullptr, w_}, nullptr);
+  ASSERT_EQ(record().launches.size(), 2u);  // pack alone, of the other's wp
+  EXPECT_EQ(record().launches[1].parameters[0], wp);
+  EXPECT_FALSE(c->adopt(*a));
+  EXPECT_TRUE(c->adopt(*b));
+  EXPECT_EQ(record().launches.size(), 2u);
+  EXPECT_EQ(record().live - before, 2);
+  launch(*c, 16);
+  EXPECT_EQ(record().launches[3].parameters[1], wp);
+  EXPECT_EQ(record().launches[4].parameters[1], record().launches[1].parameters[1]);
+  // Other weights: nothing of what was shared is taken for them.
+  b->prepare({nullptr, x_}, nullptr);
+  EXPECT_EQ(record().launches[5].parameters[0], reinterpret_cast<std::uintptr_t>(x_));
+  EXPECT_NE(record().launches[5].parameters[1], wp);
+  EXPECT_EQ(record().launches.size(), 7u);
+}
+
+TEST_F(LaunchPath, ParametersUnderATensorMapAreAligned) {
+  ir::LaunchPlan plan = make_plan();
+  plan.tensor_maps[0].buffer = 1;
+  auto e = load(plan);
+  try {
+    e->prepare({nullptr, w_ + 2}, nullptr);
+    FAIL() << "it was prepared";
+  } catch (const UserError& error) {
+    EXPECT_NE(std::string(error.what()).find("parameter w"), std::string::npos) << error.what();
+  }
+  e->prepare({nullptr, w_}, nullptr);
+}
+
 template <class Call>
 std::string sentence_of(const Call& call) {
   try {
