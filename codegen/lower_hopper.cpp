@@ -221,8 +221,8 @@ class HopperLowering {
 
   void gemm() {
     ir::GemmParams p = ir::gemm_params(schedule_);
-    static const char* kStatistics[] = {"kNone", "kExternal", "kGlobalRows", "kTileSlices",
-                                        "kTile"};
+    static const char* kStatistics[] = {"kNone",       "kExternal", "kGlobalRows",
+                                        "kTileSlices", "kTile",     "kSpareBlocks"};
     const bool wide = form_.n % 8 == 0;
     ConfigText c;
     c.number("kTileM", p.tile_m)
@@ -264,13 +264,17 @@ class HopperLowering {
         fmt::format("ceildiv({}, {})", writer_.rows_size(), p.tile_m * p.cluster_m);
     const int resident = ir::resident_blocks(p.cluster(), target_) / p.cluster();
     const std::string tiles = fmt::format("{} * {}", tiles_m, tiles_n);
-    // With split k exactly one cluster a tile; otherwise persistent.
-    out_.grid_x =
-        writer_.size(p.split_k > 1 ? fmt::format("{} * {}", tiles, p.cluster())
-                                   : fmt::format("min({}, {}) * {}", tiles, resident, p.cluster()));
+    // With split k exactly one cluster a tile; otherwise persistent, with spare blocks always
+    // whole.
+    if (p.statistics == 5)
+      out_.grid_x = ir::SizeExpr(std::int64_t{resident} * p.cluster());
+    else
+      out_.grid_x = writer_.size(
+          p.split_k > 1 ? fmt::format("{} * {}", tiles, p.cluster())
+                        : fmt::format("min({}, {}) * {}", tiles, resident, p.cluster()));
     add_maps(p.tile_m / p.cluster_n, p.tile_n / p.cluster_m, p.promotion);
     std::string workspace = "nullptr";
-    if (p.statistics == 2 || p.statistics == 3) {
+    if (p.exchanges_sums()) {
       // gemm/statistics.cuh: a counter, then for every 64 rows a flag and their sums.
       const int slots = form_.sums * (p.statistics == 3 ? p.slices : 1);
       out_.scratch = writer_.size(

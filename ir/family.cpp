@@ -367,7 +367,8 @@ const std::vector<FamilySpec>& families() {
         {"hint_y", "of Y: 0 none, 1 evict first"},
         {"producer_registers", "registers of a producer thread"},
         {"statistics",
-         "row sums: 2 once a launch by idle warps, 3 slices by tiles, 4 by every tile"},
+         "row sums: 2 once a launch by idle warps, 3 slices by tiles, 4 by every tile, 5 by the "
+         "blocks with a tile less than others"},
         {"slices", "parts of the reduction that tiles sum for each other"},
         {"row_slots", "KB of rows in flight for each warp that sums them"},
         {"promotion", "L2 sector promotion of the tensor maps, bytes"},

@@ -213,8 +213,11 @@ Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target&
     return f.split ? "split_k=1, but the kernel splits its reduction"
                    : "split_k > 1, but the kernel does not split its reduction";
   if (p.split_k > 1 && p.ping_pong) return "split k is cooperative";
-  if (f.sums == 0 ? p.statistics != 0 : !one_of(p.statistics, {2, 3, 4}))
+  if (f.sums == 0 ? p.statistics != 0 : !one_of(p.statistics, {2, 3, 4, 5}))
     return "statistics do not fit the sums of the kernel";
+  if (p.statistics == 5 && p.split_k > 1) return "split k leaves no block to sum the rows";
+  if (p.statistics == 5 && 2 * f.k > std::int64_t{p.tile_m + p.tile_n} * 128)
+    return fmt::format("a row of {} elements is larger than a stage", f.k);
   if (p.split_k > 1 && p.statistics == 3) return "split k does not share slices between tiles";
   std::int64_t tiles =
       ceil_div(f.m, p.tile_m * p.cluster_m) * ceil_div(f.n, p.tile_n * p.cluster_n);
@@ -381,7 +384,7 @@ std::vector<KernelSchedule> candidates_gemm(const StreamedProduct& f) {
       if (tile_n > 16 && tile_n - 8 >= f.n) continue;
       for (int cluster : {0, 1, 2})
         for (int split : f.split ? std::vector<int>{2, 4} : std::vector<int>{1})
-          for (int statistics : f.sums == 0 ? std::vector<int>{0} : std::vector<int>{2, 3, 4})
+          for (int statistics : f.sums == 0 ? std::vector<int>{0} : std::vector<int>{2, 3, 4, 5})
             for (int hints : {0, 1, 2, 3})
               for (int group : {4, 8, 11, 16}) {
                 GemmParams p;

@@ -55,10 +55,13 @@ struct GemmParams {
   int raster = 0, group = 8;               // 0 along m, 1 along n
   int hint_x = 0, hint_w = 0, hint_y = 0;  // 0 none, 1 evict first, 2 evict last
   int producer_registers = 40;
-  int statistics = 0;  // 0 none, 2 rows once a launch, 3 slices by tiles, 4 by every tile
+  // 0 none, 2 rows once a launch, 3 slices by tiles, 4 by every tile, 5 rows by spare blocks
+  int statistics = 0;
   int slices = 8, row_slots = 3, promotion = 256, late_trigger = 0;
   int cluster() const { return cluster_m * cluster_n * split_k; }
   int threads() const { return 128 * (consumers + 1); }
+  // Blocks wait for what others publish, so all must be resident.
+  bool exchanges_sums() const { return statistics == 2 || statistics == 3 || statistics == 5; }
 };
 SmallMParams small_m_params(const KernelSchedule& schedule);
 MulticastParams multicast_params(const KernelSchedule& schedule);

@@ -11,8 +11,7 @@ bool needs_residence(const std::string& schedule) {
     for (const ir::KernelSchedule& kernel : ir::parse_schedule(schedule).kernels) {
       if (kernel.family != "gemm") continue;
       // Row sums that one block takes and others read (codegen/device/gemm/statistics.cuh).
-      const int statistics = ir::gemm_params(kernel).statistics;
-      if (statistics == 2 || statistics == 3) return true;
+      if (ir::gemm_params(kernel).exchanges_sums()) return true;
     }
     return false;
   } catch (const UserError&) {

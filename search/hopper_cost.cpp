@@ -30,6 +30,7 @@ constexpr double kBulkL2Rate = 2.6;      // the same through the bulk copy engin
 // Multicast: wgmma leaves copies little time, and its ring waits for all blocks of a cluster.
 constexpr double kMulticastStartUs = 1.8;
 constexpr double kMulticastLatencyUs = 0.75;
+constexpr double kSpareBytesPerUs = 7e4;  // of X that one spare block sums
 constexpr double kClockPerUs = 1700;
 constexpr double kBytesPerClock = 64;  // from L2 into one multiprocessor
 
@@ -129,6 +130,7 @@ double tile_efficiency(const ir::GemmParams& p) {
 double statistics_factor(const ir::StreamedProduct& f, const ir::GemmParams& p) {
   if (f.sums == 0) return 1.0;
   if (p.statistics == 4) return p.tile_m >= 256 ? 1.02 : p.split_k > 1 ? 1.05 : 1.25;
+  if (p.statistics == 5) return 1.002;
   if (p.statistics == 3) return p.ping_pong ? 1.04 : 1.015;
   if (p.statistics == 2) {
     const double starved = p.producer_registers < 48 ? 1.06 : 1.0;
@@ -169,6 +171,15 @@ KernelCost gemm_cost(const ir::StreamedProduct& f, const ir::GemmParams& p, doub
   cost.serial_us = kGemmStartUs - t.launch_us + epilogue;
   if (f.sums > 0 && p.statistics == 2) cost.serial_us += 0.8;
   if (f.sums > 0 && p.statistics == 3) cost.serial_us += 0.6;
+  if (f.sums > 0 && p.statistics == 5) {
+    // Rows that the first wave needs must be there when its tiles are multiplied; all of them, when
+    // the blocks that sum them would have finished one tile less.
+    const double spare = (resident - std::fmod(clusters, resident)) * p.cluster();
+    const double sums = 2 * m * k / (spare * kSpareBytesPerUs) + 2.0;
+    const double first = std::min(1.0, resident / clusters);
+    const double slack = spare == resident * p.cluster() ? 0 : tile_us;
+    cost.serial_us += std::max(0.0, std::max(sums * first - tile_us, sums - slack)) + 0.2;
+  }
   if (p.split_k > 1) cost.serial_us += 0.6;
   // Few rows: the weights are read once, so they need not stay; many: Y need not.
   if (f.m <= 512 && p.hint_w == 0) cost.memory_us *= 1.03;

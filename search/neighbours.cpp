@@ -53,7 +53,7 @@ const std::map<std::string, std::map<std::string, Values>>& known_values() {
         {"hint_w", {0, 1, 2}},
         {"hint_y", {0, 1}},
         {"producer_registers", {40, 48, 56}},
-        {"statistics", {2, 3, 4}},
+        {"statistics", {2, 3, 4, 5}},
         {"slices", {4, 8, 16}},
         {"row_slots", {3, 6, 8}},
         {"promotion", {128, 256}},

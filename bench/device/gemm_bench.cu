@@ -275,7 +275,8 @@ struct Kernel {
       CHECK(cuOccupancyMaxActiveClusters(&clusters, function, &config));
     }
     const int tiles = s.cluster_tiles(shape.m, shape.n);
-    grid = (s.number("sk") > 1 ? tiles : std::min(tiles, clusters)) * s.cluster();
+    const bool all = s.text("stats") == "spare";
+    grid = (s.number("sk") > 1 ? tiles : all ? clusters : std::min(tiles, clusters)) * s.cluster();
     workspace = pool.take(s.workspace_bytes(shape.m));
     CHECK(cudaMemsetAsync(workspace, 0, s.workspace_bytes(shape.m), stream));
     row_sums = static_cast<float*>(pool.take(8ull * shape.m));
@@ -383,7 +384,10 @@ struct Kernel {
         break;
       }
     if (schedule.exchanges_sums()) {
-      std::vector<unsigned> flags(1 + schedule.padded_rows(problem->shape.m) / 64);
+      // Sums that are their own flags must all be zero again.
+      std::vector<unsigned> flags(schedule.text("stats") == "spare"
+                                      ? schedule.workspace_bytes(problem->shape.m) / 4
+                                      : 1 + schedule.padded_rows(problem->shape.m) / 64);
       CHECK(cudaMemcpyAsync(flags.data(), workspace, 4 * flags.size(), cudaMemcpyDeviceToHost,
                             stream));
       synchronize();

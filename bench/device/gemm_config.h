@@ -16,7 +16,7 @@ namespace gemm_bench {
 //   tm tn st   tile rows, tile columns, stages      co pp        consumers, ping-pong
 //   cm cn sk   cluster along m, along n, split k    ra gr        raster m|n, group
 //   hx hw hy   cache hints n|f|l                    pr           producer registers
-//   pdl late   dependent launch, late trigger       stats        none|ext|rows|slices|tile
+//   pdl late   dependent launch, late trigger       stats        none|ext|rows|slices|tile|spare
 //   sl rot rs  slices, rotate, row slots                             packed wide  weight layout,
 //   wide stores promo      L2 promotion of the tensor maps, 128|256 (the launcher's) type bf16|fp16
 //   form         rms|layer
@@ -57,7 +57,9 @@ struct Schedule {
   int cluster() const { return number("cm") * number("cn") * number("sk"); }
   int team() const { return number("pp") ? 1 : number("co"); }
   bool reads_sums() const { return sums() > 0 && text("stats") != "tile"; }
-  bool exchanges_sums() const { return text("stats") == "rows" || text("stats") == "slices"; }
+  bool exchanges_sums() const {
+    return text("stats") == "rows" || text("stats") == "slices" || text("stats") == "spare";
+  }
 
   int shared_bytes() const {
     const int tm = number("tm"), tn = number("tn"), sk = number("sk"), co = number("co");
@@ -94,6 +96,8 @@ struct Schedule {
                                                            : 132)) {
       return "rows summed once need all blocks resident";
     }
+    if (text("stats") == "spare" && sk > 1) return "with split k no block is spare";
+    if (text("stats") == "spare" && 2 * k > (tm + tn) * 128) return "a row is larger than a stage";
     if (text("stats") == "slices" && (number("sl") < cn || number("sl") % 4)) {
       return "a multiple of 4 slices, at least cluster_n";
     }
@@ -129,7 +133,8 @@ struct Schedule {
                                                            {"ext", "kExternal"},
                                                            {"rows", "kGlobalRows"},
                                                            {"slices", "kTileSlices"},
-                                                           {"tile", "kTile"}};
+                                                           {"tile", "kTile"},
+                                                           {"spare", "kSpareBlocks"}};
     std::ostringstream s;
     s << "#include \"device/gemm/gemm.cuh\"\n"
          "using namespace tenon::device;\nusing namespace tenon::device::gemm;\n"

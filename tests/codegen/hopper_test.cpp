@@ -98,6 +98,45 @@ INSTANTIATE_TEST_SUITE_P(All, Hopper, ::testing::ValuesIn(settings()), [](const 
          std::to_string(p.param.k) + "_" + std::to_string(p.param.n);
 });
 
+// Rows summed by spare blocks: the code before the tiles costs no register of the tiles.
+TEST(HopperFamilies, SpareBlocksCompileWithoutSpills) {
+  std::string why;
+  if (!nvrtc_available(&why)) GTEST_SKIP() << why;
+  Fixture f = fixture("rmsnorm_one_pass");
+  ir::Target t = ir::target_from_name("sm_90a");
+  ir::Workload w = testing::workload(f, 4096, 4096, 6144, ir::DType::kBF16);
+  for (const char* text :
+       {"gemm(statistics=5, tile_m=128, tile_n=96, stages=7, consumers=1)",
+        "gemm(statistics=5, tile_m=128, tile_n=192, stages=5, ping_pong=1, cluster_m=2)",
+        "gemm(statistics=5, tile_m=256, tile_n=192, stages=3, cluster_n=2)"}) {
+    ir::Schedule s = ir::parse_schedule(text);
+    ASSERT_FALSE(ir::illegal(ir::view(f.graph, 0), s.kernels[0], w, t).has_value()) << text;
+    Generated g = generate(f.graph, s, w, t);
+    // Every block that fits, whatever m: some are spare.
+    EXPECT_EQ(g.plan.main.back().grid[0].text(), "132") << text;
+    for (const Source& source : g.sources) {
+      Compiled c = compile(source, t);
+      ASSERT_TRUE(c.ok) << text << "\n" << c.log;
+      for (const KernelResources& r : c.resources) EXPECT_EQ(r.spill_bytes, 0) << text;
+    }
+  }
+}
+
+TEST(HopperFamilies, SpareBlocksAreRefusedWhereNoneExistOrARowIsLargerThanAStage) {
+  Fixture f = fixture("rmsnorm_one_pass");
+  Fixture split = fixture("rmsnorm_split_k");
+  ir::Target t = ir::target_from_name("sm_90a");
+  auto reason = [&](const Fixture& graph, std::int64_t k, const char* text) {
+    ir::Workload w = testing::workload(graph, 4096, k, 6144, ir::DType::kBF16);
+    return ir::illegal(ir::view(graph.graph, 0), ir::parse_schedule(text).kernels[0], w, t);
+  };
+  EXPECT_TRUE(reason(split, 4096, "gemm(statistics=5, split_k=2)").has_value());
+  // 256 rows of 64 columns are 32 KB: a row of 16,384 elements and not of 8 more.
+  const char* tile = "gemm(statistics=5, tile_m=128, tile_n=128, stages=4)";
+  EXPECT_FALSE(reason(f, 16384, tile).has_value());
+  EXPECT_TRUE(reason(f, 16392, tile).has_value());
+}
+
 TEST(HopperFamilies, AreOfSm90aOnly) {
   Fixture f = fixture("rmsnorm_one_pass");
   ir::Workload w = testing::workload(f, 16, 4096, 6144, ir::DType::kBF16);

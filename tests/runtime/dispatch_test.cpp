@@ -142,6 +142,7 @@ TEST_F(Dispatch, NothingBelowTheFirstIntervalIsSaid) {
 TEST_F(Dispatch, PlansThatNeedTheDeviceAreForExclusiveLayers) {
   EXPECT_TRUE(needs_residence("gemm(statistics=3)"));
   EXPECT_TRUE(needs_residence("rows(threads=256); gemm(statistics=2)"));
+  EXPECT_TRUE(needs_residence("gemm(statistics=5)"));
   EXPECT_FALSE(needs_residence("gemm(statistics=4)"));
   EXPECT_FALSE(needs_residence("small_m(rows=16)"));
   EXPECT_TRUE(needs_residence("no schedule ("));

@@ -8,11 +8,12 @@ namespace tenon::device::gemm {
 
 // Where the epilogue's per-row sums over k come from.
 enum class Statistics {
-  kNone,        // the epilogue needs none
-  kExternal,    // an array sums[m][count], written by an earlier kernel
-  kGlobalRows,  // idle producer warps sum every row once per launch from global memory
-  kTileSlices,  // the tiles that first meet a row block sum a slice of k each, in shared memory
-  kTile,        // every tile sums its own rows over all of k, in shared memory
+  kNone,         // the epilogue needs none
+  kExternal,     // an array sums[m][count], written by an earlier kernel
+  kGlobalRows,   // idle producer warps sum every row once per launch from global memory
+  kTileSlices,   // the tiles that first meet a row block sum a slice of k each, in shared memory
+  kTile,         // every tile sums its own rows over all of k, in shared memory
+  kSpareBlocks,  // blocks with a tile less than others sum every row before their first tile
 };
 
 // Which tile index runs fastest inside a group of tiles.

@@ -110,6 +110,12 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
   const int thread = threadIdx.x % 128, lane = thread % 32, warp = thread / 32;
   const int group_row = P::kPingPong ? 0 : group * P::kGroupRows;
   Ring<P::kStages> ring;
+  if constexpr (P::kHasSpareBlocks) {
+    sum_spare_rows<P, Stats>(operands, spare_rows<P>(order, operands.m, operands.k),
+                             Workspace<P>(operands.workspace, order.tiles_m), base, group, lane,
+                             warp, ring,
+                             [&](int stage) { release_stage<P>(base, place, stage, lane); });
+  }
   int turn = 0;  // how many tiles this warpgroup has multiplied
   for (int step = 0; order.has(step); ++step) {
     if (P::kPingPong && (step & 1) != group) {

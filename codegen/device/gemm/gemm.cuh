@@ -19,7 +19,7 @@
 //
 // Launch: P::kThreads threads, P::kSharedBytes bytes of dynamic shared memory, clusters of
 // P::kClusterSize blocks, a grid of min(cluster tiles, clusters that fit) clusters — with split k
-// exactly one cluster per tile.
+// exactly one cluster per tile, with kSpareBlocks all clusters that fit.
 #pragma once
 
 #include "device/gemm/consumer.cuh"
@@ -94,7 +94,14 @@ __device__ __forceinline__ void run(const TensorMap& x_map, const TensorMap& w_m
                              base,
                              cache_policy<P::kHintX>(),
                              cache_policy<P::kHintW>()};
-        producer.run();
+        if constexpr (P::kHasSpareBlocks) {
+          const SpareRows mine = spare_rows<P>(producer.order, operands.m, operands.k);
+          producer.run(mine.count > 0, [&](Ring<P::kStages>& ring) {
+            load_spare_rows<P>(operands, mine, base, ring);
+          });
+        } else {
+          producer.run(false, [](Ring<P::kStages>&) {});
+        }
       }
     } else if constexpr (P::kReadsSums) {
       if constexpr (P::kDependentLaunch) dependency_wait();

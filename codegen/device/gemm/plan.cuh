@@ -40,7 +40,10 @@ struct Plan : Config {
   // Sums that blocks give to each other through the workspace.
   static constexpr bool kExchangesSums = kSums > 0 &&
                                          (Config::kStatistics == Statistics::kGlobalRows ||
+                                          Config::kStatistics == Statistics::kSpareBlocks ||
                                           Config::kStatistics == Statistics::kTileSlices);
+  static constexpr bool kHasSpareBlocks =
+      kSums > 0 && Config::kStatistics == Statistics::kSpareBlocks;
   static constexpr int kPartials =
       Config::kStatistics == Statistics::kTileSlices ? Config::kSlices : 1;
 
@@ -104,6 +107,8 @@ struct Plan : Config {
   static_assert(Config::kSplitK == 1 || !Config::kPingPong, "split k is cooperative");
   static_assert(Config::kSplitK == 1 || Config::kStatistics != Statistics::kTileSlices,
                 "split k does not share slices between tiles");
+  static_assert(Config::kSplitK == 1 || Config::kStatistics != Statistics::kSpareBlocks,
+                "with split k no block is spare");
   static_assert(Config::kStatistics != Statistics::kTileSlices ||
                     (Config::kSlices >= Config::kClusterN && Config::kSlices % 4 == 0),
                 "a multiple of 4 slices, at least one for each block of a cluster");
@@ -113,13 +118,13 @@ struct Plan : Config {
 // What the kernel is called with, next to the tensor maps and the epilogue's arguments.
 template <class T>
 struct Operands {
-  const T* x;          // [m, k], for kGlobalRows
+  const T* x;          // [m, k], for kGlobalRows and kSpareBlocks
   long long x_stride;  // elements between rows
   const T* packed_w;   // for kPackedWeights
   T* y;                // [m, n]
   long long y_stride;
   const float* row_sums;  // [m, count], for kExternal
-  unsigned* workspace;    // for kGlobalRows and kTileSlices (statistics.cuh)
+  unsigned* workspace;    // where blocks exchange sums (statistics.cuh)
   int m, n, k;
 };
 

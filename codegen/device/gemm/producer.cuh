@@ -100,15 +100,18 @@ struct Producer {
     return range.begin + (step >= range.steps() ? step - range.steps() : step);
   }
 
-  // Everything, by one thread.
-  __device__ __forceinline__ void run() {
+  // Everything, by one thread. `prologue` may fill stages of its own before the tiles' (it then
+  // says so here by `has_prologue`, and no weights are fetched ahead of it).
+  template <class Prologue>
+  __device__ __forceinline__ void run(bool has_prologue, const Prologue& prologue) {
     Ring<P::kStages> ring;
     int issued = 0;
     int early = 0;  // stages whose W is under way already
     if constexpr (P::kDependentLaunch) {
-      early = fetch_first_weights();
+      if (!has_prologue) early = fetch_first_weights();
       dependency_wait();
     }
+    prologue(ring);
     for (int i = 0; order.has(i); ++i) {
       const TileCoordinates tile = order.at(i);
       const int start = slice_of<P>(order, tile, 0, range.steps()).start;

@@ -6,52 +6,22 @@
 // whole cluster tiles), then at the next multiple of 16 bytes partials[rows][count][kPartials].
 // flags[b] counts arrivals for rows 64 b … 64 b + 63; who reads waits for the number it expects,
 // and the last warp to leave zeroes all of them, so that the next launch finds what the first
-// one found. Partials are added in slot order: results repeat bit for bit.
+// one found (kSpareBlocks has no flags, spare_rows.cuh). Partials are added in slot order: results
+// repeat bit for bit.
 //
 // Launches that share a workspace must not run at the same time, and all blocks of a launch must
 // be resident (a persistent grid of one block per multiprocessor is).
 #pragma once
 
 #include "device/gemm/producer.cuh"
+#include "device/gemm/spare_rows.cuh"
+#include "device/gemm/workspace.cuh"
 #include "device/ptx/cache_hint.cuh"
 #include "device/ptx/fence.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/shared.cuh"
 
 namespace tenon::device::gemm {
-
-template <class P>
-struct Workspace {
-  unsigned* base;
-  int rows;  // padded
-
-  __device__ __forceinline__ Workspace(unsigned* workspace, int tiles_m)
-      : base(workspace), rows(tiles_m * P::kTileM * P::kClusterM) {}
-
-  __device__ __forceinline__ unsigned* counter() const { return base; }
-  // A counter, then for every 64 rows a flag and their sums. Where a row's flag lies does not
-  // depend on m, so that launches of different m may follow each other on one workspace.
-  static constexpr int kRecordWords = 4 + 64 * P::kSumSlots * P::kPartials;
-  __device__ __forceinline__ unsigned* flag(int row) const {
-    return base + 4 + static_cast<long long>(row / 64) * kRecordWords;
-  }
-  __device__ __forceinline__ float* partials(int row) const {
-    return reinterpret_cast<float*>(flag(row) + 4) + row % 64 * (P::kSumSlots * P::kPartials);
-  }
-};
-
-// Adds the 8 elements of a 16-byte word.
-template <class P, class Stats>
-__device__ __forceinline__ void accumulate_16(float (&sums)[P::kSumSlots], const uint4& v) {
-  const unsigned words[4] = {v.x, v.y, v.z, v.w};
-#pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    float low, high;
-    Element<typename P::T>::unpack(words[i], low, high);
-    Stats::accumulate(sums, low);
-    Stats::accumulate(sums, high);
-  }
-}
 
 // Adds a 64-row block of a stage's X tile: two threads share a row. The swizzle permutes 16-byte
 // words inside a row only, so words are taken in an order free of bank conflicts.
@@ -284,6 +254,8 @@ __device__ __forceinline__ void read_tile_sums(const Operands<typename P::T>& op
         const int row = first_row + min(mine + i * kReaders, P::kTileM - 1);
         if constexpr (P::kStatistics == Statistics::kExternal) {
           v[i] = operands.row_sums[static_cast<long long>(min(row, operands.m - 1)) * P::kSums + c];
+        } else if constexpr (P::kStatistics == Statistics::kSpareBlocks) {
+          v[i] = row < operands.m ? load_float_relaxed(workspace.partials(row) + c) : 1.0f;
         } else {
           v[i] = load_float_l2(workspace.partials(row) + c);
         }
@@ -291,6 +263,11 @@ __device__ __forceinline__ void read_tile_sums(const Operands<typename P::T>& op
 #pragma unroll
       for (int i = 0; i < kRounds; ++i) {
         const int row = mine + i * kReaders;
+        if constexpr (P::kStatistics == Statistics::kSpareBlocks) {
+          if (__float_as_uint(v[i]) == 0) {
+            v[i] = wait_for_sum(workspace.partials(first_row + min(row, P::kTileM - 1)) + c);
+          }
+        }
         if (row < P::kTileM) rows[row * P::kSums + c] = v[i];
       }
     }
@@ -327,7 +304,7 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
       }
     }
     mbarrier_wait(base + P::kSumsEmpty + 8 * buffer, phase ^ 1);
-    if constexpr (P::kExchangesSums) {
+    if constexpr (P::kExchangesSums && P::kStatistics != Statistics::kSpareBlocks) {
       wait_for_sums<P>(workspace, first_row, operands.m, contributors, lane);
     }
     float* rows = reinterpret_cast<float*>(shared + P::kRowSums) + buffer * P::kTileM * P::kSums;
@@ -342,7 +319,11 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
     before = __shfl_sync(0xffffffffu, before, 0);
     if (before == kReaderWarps * gridDim.x - 1) {
       if (lane == 0) *workspace.counter() = 0;
-      for (int i = lane; i < workspace.rows / 64; i += 32) *workspace.flag(64 * i) = 0;
+      if constexpr (P::kStatistics == Statistics::kSpareBlocks) {
+        clear_sums<P>(workspace, lane);
+      } else {
+        for (int i = lane; i < workspace.rows / 64; i += 32) *workspace.flag(64 * i) = 0;
+      }
     }
   }
 }

@@ -41,4 +41,15 @@ __device__ __forceinline__ float load_float_l2(const float* address) {
   return value;
 }
 
+// A word that others poll while it is written.
+__device__ __forceinline__ void store_float_relaxed(float* address, float value) {
+  asm volatile("st.relaxed.gpu.global.f32 [%0], %1;" ::"l"(address), "f"(value) : "memory");
+}
+
+__device__ __forceinline__ float load_float_relaxed(const float* address) {
+  float value;
+  asm volatile("ld.relaxed.gpu.global.f32 %0, [%1];" : "=f"(value) : "l"(address) : "memory");
+  return value;
+}
+
 }  // namespace tenon::device

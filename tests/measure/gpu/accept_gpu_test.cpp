@@ -92,6 +92,47 @@ TEST_P(AcceptOnGpu, PortablePathOnThisDevice) {
   EXPECT_EQ(e.verdict, verifier::Verdict::kPass) << ir::print(schedule) << ": " << e.reason;
 }
 
+// Rows that are summed by the blocks with a tile less than others: fewer tiles than blocks, more, a
+// last wave that is full (then all take part), clusters either way, warpgroups in turns and
+// together, chunks of many rows and of one; rows past m in the last chunk. Twice in a row, and as
+// a chain.
+TEST(AcceptOnGpuSpareBlocks, SumAllRows) {
+  TENON_REQUIRE_GPU(device);
+  const ir::Target target = device->info().target;
+  if (target.name != "sm_90a") GTEST_SKIP() << "the persistent kernel needs sm_90a";
+  struct Case {
+    std::int64_t m, k, n;
+    const char* kernel;
+  };
+  const Case cases[] = {
+      {100, 264, 200, "gemm(statistics=5, tile_m=64, tile_n=40, stages=4, consumers=1)"},
+      {256, 4096, 6144, "gemm(statistics=5, tile_m=128, tile_n=96, stages=7, consumers=1)"},
+      {256, 4096, 6144,
+       "gemm(statistics=5, tile_m=64, tile_n=192, stages=6, consumers=1, cluster_m=2)"},
+      {1000, 1032, 1500, "gemm(statistics=5, tile_m=128, tile_n=192, stages=5, ping_pong=1)"},
+      {2048, 1024, 2112,
+       "gemm(statistics=5, tile_m=128, tile_n=192, stages=5, ping_pong=1, cluster_m=2)"},
+      {1500, 2048, 3000, "gemm(statistics=5, tile_m=256, tile_n=192, stages=3, cluster_n=2)"},
+      {700, 2048, 8448, "gemm(statistics=5, tile_m=192, tile_n=64, stages=6, consumers=3)"},
+      {64 * 33, 512, 1024, "gemm(statistics=5, tile_m=64, tile_n=256, stages=4, consumers=1)"},
+  };
+  const ir::MuGraph graph = embedded_fixture("rmsnorm_one_pass");
+  for (const Case& c : cases)
+    for (bool dependent : {false, true}) {
+      const ir::Workload workload =
+          ir::make_workload(ir::catalog_program(graph.signature.program),
+                            {{"m", c.m}, {"k", c.k}, {"n", c.n}}, ir::DType::kBF16);
+      ir::Schedule schedule = ir::parse_schedule(c.kernel);
+      schedule.dependent_launch = dependent;
+      const auto reason = ir::illegal(ir::view(graph, 0), schedule.kernels[0], workload, target);
+      ASSERT_FALSE(reason.has_value()) << c.kernel << ": " << *reason;
+      auto runner = measure::make_local_runner("cuda:0", workload);
+      const verifier::Evidence e = runner->accept(compile(graph, schedule, workload, target), 1);
+      EXPECT_EQ(e.verdict, verifier::Verdict::kPass)
+          << c.m << "x" << c.k << "x" << c.n << " " << c.kernel << ": " << e.reason;
+    }
+}
+
 INSTANTIATE_TEST_SUITE_P(Fixtures, AcceptOnGpu, testing::ValuesIn(embedded_fixtures()),
                          [](const auto& test) { return test.param; });
 

@@ -1,0 +1,139 @@
+// kSpareBlocks: the blocks that get a tile less than others sum all rows before their first tile.
+//
+// A persistent grid of C clusters and T tiles leaves C - T mod C clusters without work at the end
+// (all 132 multiprocessors have a tile in every wave but the last). That time is moved to the
+// front: these blocks stream X through the ring of stages, whole rows at a time and at the full
+// rate of their copy engines, and publish each row's sums; then they take their tiles. The others
+// have their sums long before their first tile is multiplied, and no tile pays for them. X is in
+// the L2 afterwards. Where no cluster is spare, all take part.
+//
+// A sum is its own flag. The workspace is zero between launches, a zero sum is published as -0, and
+// readers poll for words that are not zero: no fences and no counters between a row and its
+// readers.
+#pragma once
+
+#include "device/gemm/producer.cuh"
+#include "device/gemm/workspace.cuh"
+#include "device/ptx/fence.cuh"
+
+namespace tenon::device::gemm {
+
+// The chunks of rows that a block sums: `first`, `first` + `stride`, …, `count` of them, the same
+// number in all blocks of a cluster, which share their stages. Chunks past the last row are empty.
+struct SpareRows {
+  int first, stride, count;
+  int rows;  // of a chunk
+
+  __device__ __forceinline__ int first_row(int i) const { return (first + i * stride) * rows; }
+  __device__ __forceinline__ int rows_of(int i, int m) const {
+    return max(0, min(rows, m - first_row(i)));
+  }
+};
+
+template <class P>
+__device__ __forceinline__ SpareRows spare_rows(const TileOrder<P>& order, int m, int k) {
+  SpareRows out{0, 0, 0, P::kStageBytes / (2 * k)};
+  const int busy = order.tiles_m * order.tiles_n % order.clusters();
+  if (order.cluster() < busy) return out;
+  out.first = static_cast<int>(blockIdx.x) - busy * P::kClusterSize;
+  out.stride = (order.clusters() - busy) * P::kClusterSize;
+  out.count = ceil_div(ceil_div(m, out.rows), out.stride);
+  return out;
+}
+
+// By the producing thread: the chunks, as the first stages of the ring.
+template <class P>
+__device__ __forceinline__ void load_spare_rows(const Operands<typename P::T>& operands,
+                                                const SpareRows& mine, unsigned base,
+                                                Ring<P::kStages>& ring) {
+  for (int i = 0; i < mine.count; ++i) {
+    const int rows = mine.rows_of(i, operands.m);
+    const unsigned full = base + P::kFull + 8 * ring.stage;
+    mbarrier_wait(base + P::kEmpty + 8 * ring.stage, ring.phase ^ 1);
+    mbarrier_arrive_expect(full, 2 * operands.k * rows);
+    for (int r = 0; r < rows; ++r) {
+      bulk_load<CacheHint::kNone, false>(base + ring.stage * P::kStageBytes + 2 * operands.k * r,
+                                         operands.x + (mine.first_row(i) + r) * operands.x_stride,
+                                         2 * operands.k, full, 0, 0);
+    }
+    ring.next();
+  }
+}
+
+// One row by one warp, in four chains of additions.
+template <class P, class Stats>
+__device__ __forceinline__ void sum_row(float (&sums)[P::kSumSlots], unsigned row, int k,
+                                        int lane) {
+  float parts[4][P::kSumSlots] = {};
+#pragma unroll 1
+  for (int begin = 16 * lane; begin < 2 * k; begin += 4 * 512) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      if (begin + 512 * i < 2 * k) {
+        accumulate_16<P, Stats>(parts[i], load_shared_16(row + begin + 512 * i));
+      }
+    }
+  }
+#pragma unroll
+  for (int c = 0; c < P::kSums; ++c) {
+    sums[c] = (parts[0][c] + parts[1][c]) + (parts[2][c] + parts[3][c]);
+#pragma unroll
+    for (int distance = 16; distance > 0; distance /= 2) {
+      sums[c] += __shfl_xor_sync(0xffffffffu, sums[c], distance);
+    }
+  }
+}
+
+// By the consumers, before their tiles. In ping-pong the warpgroups take turns, as with tiles.
+template <class P, class Stats, class Release>
+__device__ __forceinline__ void sum_spare_rows(const Operands<typename P::T>& operands,
+                                               const SpareRows& mine, const Workspace<P>& workspace,
+                                               unsigned base, int group, int lane, int warp,
+                                               Ring<P::kStages>& ring, const Release& release) {
+  const int worker = P::kPingPong ? warp : 4 * group + warp;
+#pragma unroll 1
+  for (int i = 0; i < mine.count; ++i) {
+    if (P::kPingPong && (i & 1) != group) {
+      ring.skip(1);
+      continue;
+    }
+    mbarrier_wait(base + P::kFull + 8 * ring.stage, ring.phase);
+    const int rows = mine.rows_of(i, operands.m);
+#pragma unroll 1
+    for (int r = worker; r < rows; r += 4 * P::kTeam) {
+      float sums[P::kSumSlots];
+      sum_row<P, Stats>(sums, base + ring.stage * P::kStageBytes + 2 * operands.k * r, operands.k,
+                        lane);
+      if (lane == 0) {
+        float* to = workspace.partials(mine.first_row(i) + r);
+#pragma unroll
+        for (int c = 0; c < P::kSums; ++c)
+          store_float_relaxed(to + c, sums[c] == 0 ? -0.0f : sums[c]);
+      }
+    }
+    __syncwarp();
+    release(ring.stage);
+    ring.next();
+  }
+}
+
+// A published sum; waits for it.
+__device__ __forceinline__ float wait_for_sum(const float* sum) {
+  float value = load_float_relaxed(sum);
+  while (__float_as_uint(value) == 0) {
+    __nanosleep(40);
+    value = load_float_relaxed(sum);
+  }
+  return value;
+}
+
+// By one warp, when all have read: the workspace as the next launch wants it.
+template <class P>
+__device__ __forceinline__ void clear_sums(const Workspace<P>& workspace, int lane) {
+  constexpr int kWords = 16 * P::kSums;  // of 16 bytes, for 64 rows
+  for (int i = lane; i < workspace.rows / 64 * kWords; i += 32) {
+    reinterpret_cast<uint4*>(workspace.partials(i / kWords * 64))[i % kWords] = uint4{0, 0, 0, 0};
+  }
+}
+
+}  // namespace tenon::device::gemm
