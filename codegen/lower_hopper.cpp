@@ -264,8 +264,8 @@ class HopperLowering {
         fmt::format("ceildiv({}, {})", writer_.rows_size(), p.tile_m * p.cluster_m);
     const int resident = ir::resident_blocks(p.cluster(), target_) / p.cluster();
     const std::string tiles = fmt::format("{} * {}", tiles_m, tiles_n);
-    // With split k exactly one cluster a tile; otherwise persistent, with spare blocks always
-    // whole.
+    // With spare blocks every cluster that fits, with split k exactly one a tile; otherwise
+    // persistent.
     if (p.statistics == 5)
       out_.grid_x = ir::SizeExpr(std::int64_t{resident} * p.cluster());
     else

@@ -215,13 +215,12 @@ Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target&
   if (p.split_k > 1 && p.ping_pong) return "split k is cooperative";
   if (f.sums == 0 ? p.statistics != 0 : !one_of(p.statistics, {2, 3, 4, 5}))
     return "statistics do not fit the sums of the kernel";
-  if (p.statistics == 5 && p.split_k > 1) return "split k leaves no block to sum the rows";
   if (p.statistics == 5 && 2 * f.k > std::int64_t{p.tile_m + p.tile_n} * 128)
     return fmt::format("a row of {} elements is larger than a stage", f.k);
   if (p.split_k > 1 && p.statistics == 3) return "split k does not share slices between tiles";
   std::int64_t tiles =
       ceil_div(f.m, p.tile_m * p.cluster_m) * ceil_div(f.n, p.tile_n * p.cluster_n);
-  if (p.split_k > 1 && (p.statistics == 2) &&
+  if (p.split_k > 1 && (p.statistics == 2 || p.statistics == 5) &&
       tiles * p.cluster() > resident_blocks(p.cluster(), target))
     return "rows summed once need all blocks resident";
   if (p.statistics == 3 && (p.slices < p.cluster_n || p.slices % 4))

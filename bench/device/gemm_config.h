@@ -96,7 +96,6 @@ struct Schedule {
                                                            : 132)) {
       return "rows summed once need all blocks resident";
     }
-    if (text("stats") == "spare" && sk > 1) return "with split k no block is spare";
     if (text("stats") == "spare" && 2 * k > (tm + tn) * 128) return "a row is larger than a stage";
     if (text("stats") == "slices" && (number("sl") < cn || number("sl") % 4)) {
       return "a multiple of 4 slices, at least cluster_n";

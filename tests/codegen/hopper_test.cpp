@@ -102,13 +102,24 @@ INSTANTIATE_TEST_SUITE_P(All, Hopper, ::testing::ValuesIn(settings()), [](const 
 TEST(HopperFamilies, SpareBlocksCompileWithoutSpills) {
   std::string why;
   if (!nvrtc_available(&why)) GTEST_SKIP() << why;
-  Fixture f = fixture("rmsnorm_one_pass");
   ir::Target t = ir::target_from_name("sm_90a");
-  ir::Workload w = testing::workload(f, 4096, 4096, 6144, ir::DType::kBF16);
-  for (const char* text :
-       {"gemm(statistics=5, tile_m=128, tile_n=96, stages=7, consumers=1)",
-        "gemm(statistics=5, tile_m=128, tile_n=192, stages=5, ping_pong=1, cluster_m=2)",
-        "gemm(statistics=5, tile_m=256, tile_n=192, stages=3, cluster_n=2)"}) {
+  struct Case {
+    const char* fixture;
+    std::int64_t m;
+    const char* schedule;
+  };
+  for (const auto& [name, m, text] : {
+           Case{"rmsnorm_one_pass", 4096,
+                "gemm(statistics=5, tile_m=128, tile_n=96, stages=7, consumers=1)"},
+           Case{"rmsnorm_one_pass", 4096,
+                "gemm(statistics=5, tile_m=128, tile_n=192, stages=5, ping_pong=1, cluster_m=2)"},
+           Case{"rmsnorm_one_pass", 4096,
+                "gemm(statistics=5, tile_m=256, tile_n=192, stages=3, cluster_n=2)"},
+           Case{"rmsnorm_split_k", 64,
+                "gemm(statistics=5, tile_m=64, tile_n=96, stages=8, consumers=1, split_k=2)"},
+       }) {
+    Fixture f = fixture(name);
+    ir::Workload w = testing::workload(f, m, 4096, 6144, ir::DType::kBF16);
     ir::Schedule s = ir::parse_schedule(text);
     ASSERT_FALSE(ir::illegal(ir::view(f.graph, 0), s.kernels[0], w, t).has_value()) << text;
     Generated g = generate(f.graph, s, w, t);
@@ -130,7 +141,13 @@ TEST(HopperFamilies, SpareBlocksAreRefusedWhereNoneExistOrARowIsLargerThanAStage
     ir::Workload w = testing::workload(graph, 4096, k, 6144, ir::DType::kBF16);
     return ir::illegal(ir::view(graph.graph, 0), ir::parse_schedule(text).kernels[0], w, t);
   };
-  EXPECT_TRUE(reason(split, 4096, "gemm(statistics=5, split_k=2)").has_value());
+  // 64 rows: 64 tiles in two parts, and four blocks over; 4096 rows have no such block.
+  const char* parts = "gemm(statistics=5, tile_m=64, tile_n=96, consumers=1, split_k=2)";
+  ir::Workload few = testing::workload(split, 64, 4096, 6144, ir::DType::kBF16);
+  EXPECT_FALSE(
+      ir::illegal(ir::view(split.graph, 0), ir::parse_schedule(parts).kernels[0], few, t)
+          .has_value());
+  EXPECT_TRUE(reason(split, 4096, parts).has_value());
   // 256 rows of 64 columns are 32 KB: a row of 16,384 elements and not of 8 more.
   const char* tile = "gemm(statistics=5, tile_m=128, tile_n=128, stages=4)";
   EXPECT_FALSE(reason(f, 16384, tile).has_value());

@@ -18,8 +18,9 @@
 // maps as `const __grid_constant__` parameters, that calls run<Config, T, Stats, Epilogue>.
 //
 // Launch: P::kThreads threads, P::kSharedBytes bytes of dynamic shared memory, clusters of
-// P::kClusterSize blocks, a grid of min(cluster tiles, clusters that fit) clusters — with split k
-// exactly one cluster per tile, with kSpareBlocks all clusters that fit.
+// P::kClusterSize blocks, a grid of min(cluster tiles, clusters that fit) clusters — with
+// kSpareBlocks all clusters that fit, else with split k exactly one cluster per tile. A cluster
+// has at most one tile with split k.
 #pragma once
 
 #include "device/gemm/consumer.cuh"

@@ -107,8 +107,6 @@ struct Plan : Config {
   static_assert(Config::kSplitK == 1 || !Config::kPingPong, "split k is cooperative");
   static_assert(Config::kSplitK == 1 || Config::kStatistics != Statistics::kTileSlices,
                 "split k does not share slices between tiles");
-  static_assert(Config::kSplitK == 1 || Config::kStatistics != Statistics::kSpareBlocks,
-                "with split k no block is spare");
   static_assert(Config::kStatistics != Statistics::kTileSlices ||
                     (Config::kSlices >= Config::kClusterN && Config::kSlices % 4 == 0),
                 "a multiple of 4 slices, at least one for each block of a cluster");

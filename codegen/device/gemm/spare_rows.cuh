@@ -90,7 +90,10 @@ __device__ __forceinline__ void sum_spare_rows(const Operands<typename P::T>& op
                                                const SpareRows& mine, const Workspace<P>& workspace,
                                                unsigned base, int group, int lane, int warp,
                                                Ring<P::kStages>& ring, const Release& release) {
-  const int worker = P::kPingPong ? warp : 4 * group + warp;
+  // Rows are dealt out to the warps one after another across chunks: a chunk may have fewer rows
+  // than there are warps.
+  constexpr int kWorkers = 4 * P::kTeam;
+  int next = P::kPingPong ? warp : 4 * group + warp;
 #pragma unroll 1
   for (int i = 0; i < mine.count; ++i) {
     if (P::kPingPong && (i & 1) != group) {
@@ -100,17 +103,18 @@ __device__ __forceinline__ void sum_spare_rows(const Operands<typename P::T>& op
     mbarrier_wait(base + P::kFull + 8 * ring.stage, ring.phase);
     const int rows = mine.rows_of(i, operands.m);
 #pragma unroll 1
-    for (int r = worker; r < rows; r += 4 * P::kTeam) {
+    for (; next < rows; next += kWorkers) {
       float sums[P::kSumSlots];
-      sum_row<P, Stats>(sums, base + ring.stage * P::kStageBytes + 2 * operands.k * r, operands.k,
+      sum_row<P, Stats>(sums, base + ring.stage * P::kStageBytes + 2 * operands.k * next, operands.k,
                         lane);
       if (lane == 0) {
-        float* to = workspace.partials(mine.first_row(i) + r);
+        float* to = workspace.partials(mine.first_row(i) + next);
 #pragma unroll
         for (int c = 0; c < P::kSums; ++c)
           store_float_relaxed(to + c, sums[c] == 0 ? -0.0f : sums[c]);
       }
     }
+    next -= rows;
     __syncwarp();
     release(ring.stage);
     ring.next();

@@ -94,8 +94,8 @@ TEST_P(AcceptOnGpu, PortablePathOnThisDevice) {
 
 // Rows that are summed by the blocks with a tile less than others: fewer tiles than blocks, more, a
 // last wave that is full (then all take part), clusters either way, warpgroups in turns and
-// together, chunks of many rows and of one; rows past m in the last chunk. Twice in a row, and as
-// a chain.
+// together, parts of k, chunks of many rows and of one; rows past m in the last chunk. Twice in a
+// row, and as a chain.
 TEST(AcceptOnGpuSpareBlocks, SumAllRows) {
   TENON_REQUIRE_GPU(device);
   const ir::Target target = device->info().target;
@@ -115,10 +115,14 @@ TEST(AcceptOnGpuSpareBlocks, SumAllRows) {
       {1500, 2048, 3000, "gemm(statistics=5, tile_m=256, tile_n=192, stages=3, cluster_n=2)"},
       {700, 2048, 8448, "gemm(statistics=5, tile_m=192, tile_n=64, stages=6, consumers=3)"},
       {64 * 33, 512, 1024, "gemm(statistics=5, tile_m=64, tile_n=256, stages=4, consumers=1)"},
+      {64, 4096, 6144, "gemm(statistics=5, tile_m=64, tile_n=96, stages=8, consumers=1, split_k=2)"},
+      {100, 1000, 2112, "gemm(statistics=5, tile_m=128, tile_n=96, stages=6, split_k=2)"},
+      {60, 1032, 8400, "gemm(statistics=5, tile_m=64, tile_n=128, stages=6, consumers=1, split_k=2)"},
   };
-  const ir::MuGraph graph = embedded_fixture("rmsnorm_one_pass");
   for (const Case& c : cases)
     for (bool dependent : {false, true}) {
+      const bool split = std::string(c.kernel).find("split_k") != std::string::npos;
+      const ir::MuGraph graph = embedded_fixture(split ? "rmsnorm_split_k" : "rmsnorm_one_pass");
       const ir::Workload workload =
           ir::make_workload(ir::catalog_program(graph.signature.program),
                             {{"m", c.m}, {"k", c.k}, {"n", c.n}}, ir::DType::kBF16);
