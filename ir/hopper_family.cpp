@@ -217,21 +217,24 @@ Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target&
     return "statistics do not fit the sums of the kernel";
   if (p.statistics == 5 && 2 * f.k > std::int64_t{p.tile_m + p.tile_n} * 128)
     return fmt::format("a row of {} elements is larger than a stage", f.k);
-  if (p.split_k > 1 && p.statistics == 3) return "split k does not share slices between tiles";
   std::int64_t tiles =
       ceil_div(f.m, p.tile_m * p.cluster_m) * ceil_div(f.n, p.tile_n * p.cluster_n);
-  if (p.split_k > 1 && (p.statistics == 2 || p.statistics == 5) &&
+  if (p.split_k > 1 && p.exchanges_sums() &&
       tiles * p.cluster() > resident_blocks(p.cluster(), target))
     return "rows summed once need all blocks resident";
-  if (p.statistics == 3 && (p.slices < p.cluster_n || p.slices % 4))
-    return "a multiple of 4 slices, at least cluster_n";
+  if (p.statistics == 3 &&
+      (p.slices < p.cluster_n * p.split_k || p.slices % 4 || p.slices % p.split_k))
+    return "a multiple of 4 slices, as many in each part of k, at least cluster_n";
+  if (p.statistics == 3 && p.split_k > 1 && ceil_div(f.k, 64) < p.slices)
+    return "a part of k has fewer steps than slices";
   if (ceil_div(f.k, 64) < std::max(p.split_k, p.cluster_n)) return "fewer k steps than parts";
   if (!one_of(p.hint_x, {0, 1, 2}) || !one_of(p.hint_w, {0, 1, 2}) || !flag(p.hint_y))
     return "cache hints are 0, 1 or 2; of y 0 or 1";
   if (!flag(p.raster) || p.group < 1 || p.group > 64) return "raster is 0 or 1, group 1 to 64";
   if (p.producer_registers < 24 || p.producer_registers > 96 || p.producer_registers % 8)
     return "producer_registers is a multiple of 8 from 24 to 96";
-  if (p.slices < 1 || p.slices > 32 || p.row_slots < 1 || p.row_slots > 16 || !flag(p.late_trigger))
+  if (p.slices < 1 || p.slices > 32 || p.row_slots < 1 || p.row_slots > 16 || !flag(p.late_trigger) ||
+      !flag(p.rotate))
     return "slices is 1 to 32, row_slots 1 to 16";
   if (p.promotion != 128 && p.promotion != 256) return "promotion is 128 or 256";
   std::int64_t bytes = gemm_shared_bytes(p, f.sums);
@@ -297,6 +300,7 @@ KernelSchedule schedule_of(const GemmParams& p, bool all = false) {
   put(s.params, "producer_registers", p.producer_registers, d.producer_registers, all);
   put(s.params, "statistics", p.statistics, d.statistics, all);
   put(s.params, "slices", p.slices, d.slices, all);
+  put(s.params, "rotate", p.rotate, d.rotate, all);
   put(s.params, "row_slots", p.row_slots, d.row_slots, all);
   put(s.params, "promotion", p.promotion, d.promotion, all);
   put(s.params, "late_trigger", p.late_trigger, d.late_trigger, all);
@@ -382,7 +386,7 @@ std::vector<KernelSchedule> candidates_gemm(const StreamedProduct& f) {
     for (int tile_n = large ? 96 : 16; tile_n <= 256; tile_n += 8) {
       if (tile_n > 16 && tile_n - 8 >= f.n) continue;
       for (int cluster : {0, 1, 2})
-        for (int split : f.split ? std::vector<int>{2, 4} : std::vector<int>{1})
+        for (int split : f.split ? std::vector<int>{2, 3, 4} : std::vector<int>{1})
           for (int statistics : f.sums == 0 ? std::vector<int>{0} : std::vector<int>{2, 3, 4, 5})
             for (int hints : {0, 1, 2, 3})
               for (int group : {4, 8, 11, 16}) {
@@ -400,7 +404,9 @@ std::vector<KernelSchedule> candidates_gemm(const StreamedProduct& f) {
                 p.group = group;
                 if (!large && group != 8) continue;
                 if (statistics == 2) p.row_slots = 6;
-                if (statistics == 3) p.slices = group == 16 ? 4 : 8;
+                if (statistics == 3) p.slices = split == 3 ? 12 : group == 16 ? 4 : 8;
+                // One wave: X stays in the L2 whatever the order, and the sums are known early.
+                if (statistics == 3) p.rotate = !large;
                 if (statistics == 2 || statistics == 3)
                   p.producer_registers = p.ping_pong ? 48 : 56;
                 p.stages = 10;
@@ -455,8 +461,8 @@ GemmParams gemm_params(const KernelSchedule& s) {
       read("raster", p.raster), read("group", p.group);
   read("hint_x", p.hint_x), read("hint_w", p.hint_w), read("hint_y", p.hint_y),
       read("producer_registers", p.producer_registers);
-  read("statistics", p.statistics), read("slices", p.slices), read("row_slots", p.row_slots),
-      read("promotion", p.promotion), read("late_trigger", p.late_trigger);
+  read("statistics", p.statistics), read("slices", p.slices), read("rotate", p.rotate),
+      read("row_slots", p.row_slots), read("promotion", p.promotion), read("late_trigger", p.late_trigger);
   return p;
 }
 
@@ -536,7 +542,7 @@ KernelSchedule canonical_hopper(const KernelSchedule& schedule) {
     // Parameters of sums that are taken in another way, or not at all, change nothing.
     GemmParams p = gemm_params(schedule);
     const GemmParams d;
-    if (p.statistics != 3) p.slices = d.slices;
+    if (p.statistics != 3) p.slices = d.slices, p.rotate = d.rotate;
     if (p.statistics != 2) p.row_slots = d.row_slots;
     return schedule_of(p);
   }

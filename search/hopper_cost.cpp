@@ -170,7 +170,8 @@ KernelCost gemm_cost(const ir::StreamedProduct& f, const ir::GemmParams& p, doub
   cost.cache_us = copied / (memory_rate(t) * kBulkL2Rate);
   cost.serial_us = kGemmStartUs - t.launch_us + epilogue;
   if (f.sums > 0 && p.statistics == 2) cost.serial_us += 0.8;
-  if (f.sums > 0 && p.statistics == 3) cost.serial_us += 0.6;
+  if (f.sums > 0 && p.statistics == 3)
+    cost.serial_us += clusters > resident ? 0.6 : p.rotate ? 0.9 : 2.0;
   if (f.sums > 0 && p.statistics == 5) {
     // Rows that the first wave needs must be there when its tiles are multiplied; all of them, when
     // the blocks that sum them would have finished one tile less.
@@ -179,6 +180,8 @@ KernelCost gemm_cost(const ir::StreamedProduct& f, const ir::GemmParams& p, doub
     const double first = std::min(1.0, resident / clusters);
     const double slack = spare == resident * p.cluster() ? 0 : tile_us;
     cost.serial_us += std::max(0.0, std::max(sums * first - tile_us, sums - slack)) + 0.2;
+    // Whole rows read beside the first stages of one wave's tiles hold up some of those.
+    if (clusters <= resident) cost.serial_us += 1.0;
   }
   if (p.split_k > 1) cost.serial_us += 0.6;
   // Few rows: the weights are read once, so they need not stay; many: Y need not.

@@ -54,7 +54,8 @@ const std::map<std::string, std::map<std::string, Values>>& known_values() {
         {"hint_y", {0, 1}},
         {"producer_registers", {40, 48, 56}},
         {"statistics", {2, 3, 4, 5}},
-        {"slices", {4, 8, 16}},
+        {"slices", {4, 8, 12, 16}},
+        {"rotate", {0, 1}},
         {"row_slots", {3, 6, 8}},
         {"promotion", {128, 256}},
         {"late_trigger", {0, 1}}}}};

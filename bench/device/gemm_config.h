@@ -89,7 +89,6 @@ struct Schedule {
     if (tn % (8 * sk)) return "tile_n is a multiple of 8 split_k";
     if (cluster() > 8) return "cluster of more than 8 blocks";
     if (sk > 1 && number("pp")) return "split k is cooperative";
-    if (sk > 1 && text("stats") == "slices") return "split k does not share slices between tiles";
     if (sk > 1 && exchanges_sums() &&
         cluster_tiles(m, n) * cluster() > (cluster() > 4   ? 112
                                            : cluster() > 2 ? 120
@@ -97,8 +96,12 @@ struct Schedule {
       return "rows summed once need all blocks resident";
     }
     if (text("stats") == "spare" && 2 * k > (tm + tn) * 128) return "a row is larger than a stage";
-    if (text("stats") == "slices" && (number("sl") < cn || number("sl") % 4)) {
-      return "a multiple of 4 slices, at least cluster_n";
+    if (text("stats") == "slices" && (number("sl") < cn * sk || number("sl") % 4 ||
+                                      number("sl") % sk)) {
+      return "a multiple of 4 slices, as many in each part, at least cluster_n";
+    }
+    if (text("stats") == "slices" && sk > 1 && (k + 63) / 64 < number("sl")) {
+      return "a part has fewer k steps than slices";
     }
     if ((k + 63) / 64 < std::max(sk, cn)) return "fewer k steps than parts";
     if (k % 8) return "rows of X are 16-byte aligned: k is a multiple of 8";

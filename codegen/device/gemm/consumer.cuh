@@ -125,7 +125,7 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
     const TileCoordinates tile = order.at(step);
     const int first_row = (tile.m * P::kClusterM + place.m) * P::kTileM + group_row;
     const int first_column = (tile.n * P::kClusterN + place.n) * P::kTileN;
-    const Slice slice = slice_of<P>(order, tile, place.n, range.steps());
+    const Slice slice = slice_of<P>(order, tile, place.n, place.k, range.steps());
 
     float acc[P::kBlocks][P::kAccumulators];
     float sums[P::kBlocks][P::kSumSlots] = {};

@@ -105,11 +105,10 @@ struct Plan : Config {
   static_assert(Config::kTileN % (8 * Config::kSplitK) == 0,
                 "parts of k share out the tile's columns equally");
   static_assert(Config::kSplitK == 1 || !Config::kPingPong, "split k is cooperative");
-  static_assert(Config::kSplitK == 1 || Config::kStatistics != Statistics::kTileSlices,
-                "split k does not share slices between tiles");
   static_assert(Config::kStatistics != Statistics::kTileSlices ||
-                    (Config::kSlices >= Config::kClusterN && Config::kSlices % 4 == 0),
-                "a multiple of 4 slices, at least one for each block of a cluster");
+                    (Config::kSlices >= Config::kClusterN * Config::kSplitK &&
+                     Config::kSlices % 4 == 0 && Config::kSlices % Config::kSplitK == 0),
+                "a multiple of 4 slices, as many in each part, one for each block of a cluster");
   static_assert(kSharedBytes <= kSharedLimit, "shared memory of a block");
 };
 

@@ -114,7 +114,7 @@ struct Producer {
     prologue(ring);
     for (int i = 0; order.has(i); ++i) {
       const TileCoordinates tile = order.at(i);
-      const int start = slice_of<P>(order, tile, 0, range.steps()).start;
+      const int start = slice_of<P>(order, tile, 0, place.k, range.steps()).start;
       for (int iteration = 0; iteration < range.steps(); ++iteration) {
         const int step = k_step(start, iteration);
         if (early > 0) {
@@ -146,7 +146,7 @@ struct Producer {
     int stage = 0;
     for (int i = 0; order.has(i) && stage < P::kStages; ++i) {
       const TileCoordinates tile = order.at(i);
-      const int start = slice_of<P>(order, tile, 0, range.steps()).start;
+      const int start = slice_of<P>(order, tile, 0, place.k, range.steps()).start;
       for (int iteration = 0; iteration < range.steps() && stage < P::kStages; ++iteration) {
         mbarrier_arrive_expect(full(stage), P::kStageBytes);
         load_w(stage, tile, k_step(start, iteration));

@@ -60,20 +60,24 @@ __device__ __forceinline__ void load_spare_rows(const Operands<typename P::T>& o
   }
 }
 
-// One row by one warp, in four chains of additions.
+// One row by one warp, in four chains of additions: four words are on their way before the first is
+// used, which a condition between them would prevent.
 template <class P, class Stats>
 __device__ __forceinline__ void sum_row(float (&sums)[P::kSumSlots], unsigned row, int k,
                                         int lane) {
   float parts[4][P::kSumSlots] = {};
+  const unsigned end = row + 2 * k;
+  unsigned at = row + 16 * lane;
 #pragma unroll 1
-  for (int begin = 16 * lane; begin < 2 * k; begin += 4 * 512) {
+  for (; at + 3 * 512 < end; at += 4 * 512) {
+    uint4 v[4];
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      if (begin + 512 * i < 2 * k) {
-        accumulate_16<P, Stats>(parts[i], load_shared_16(row + begin + 512 * i));
-      }
-    }
+    for (int i = 0; i < 4; ++i) v[i] = load_shared_16(at + 512 * i);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) accumulate_16<P, Stats>(parts[i], v[i]);
   }
+#pragma unroll 1
+  for (; at < end; at += 512) accumulate_16<P, Stats>(parts[0], load_shared_16(at));
 #pragma unroll
   for (int c = 0; c < P::kSums; ++c) {
     sums[c] = (parts[0][c] + parts[1][c]) + (parts[2][c] + parts[3][c]);
@@ -96,11 +100,13 @@ __device__ __forceinline__ void sum_spare_rows(const Operands<typename P::T>& op
   int next = P::kPingPong ? warp : 4 * group + warp;
 #pragma unroll 1
   for (int i = 0; i < mine.count; ++i) {
+    // Also of a chunk that is the other warpgroup's: copies may end out of order, and nobody may
+    // wait for a stage's next filling before it was filled this time.
+    mbarrier_wait(base + P::kFull + 8 * ring.stage, ring.phase);
     if (P::kPingPong && (i & 1) != group) {
-      ring.skip(1);
+      ring.next();
       continue;
     }
-    mbarrier_wait(base + P::kFull + 8 * ring.stage, ring.phase);
     const int rows = mine.rows_of(i, operands.m);
 #pragma unroll 1
     for (; next < rows; next += kWorkers) {

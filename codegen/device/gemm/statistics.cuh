@@ -198,7 +198,7 @@ __device__ __forceinline__ void wait_for_sums(const Workspace<P>& workspace, int
   if (lane < P::kTileM / 64) {
     const int row = first_row + 64 * lane;
     const unsigned expected = P::kStatistics == Statistics::kTileSlices
-                                  ? P::kClusterN * contributors
+                                  ? P::kClusterN * P::kSplitK * contributors
                                   : static_cast<unsigned>(max(0, min(64, m - row)));
     while (flag_load(workspace.flag(row)) < expected) __nanosleep(40);
     fence_gpu();
@@ -233,7 +233,7 @@ __device__ __forceinline__ void read_tile_sums(const Operands<typename P::T>& op
   for (int c = 0; c < P::kSums; ++c) {
     if constexpr (P::kStatistics == Statistics::kTileSlices) {
       constexpr int kVectors = P::kPartials / 4;
-      const int slots = contributors * P::kClusterN;
+      const int slots = contributors * P::kClusterN * P::kSplitK;
       uint4 v[kRounds][kVectors];
 #pragma unroll
       for (int i = 0; i < kRounds; ++i) {

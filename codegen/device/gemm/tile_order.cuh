@@ -56,7 +56,8 @@ struct TileOrder {
 
   // How many cluster tiles of row block `m`, counted from n = 0, sum slices of k for it. They all
   // belong to the wave in which the row block first appears: a tile then waits only for tiles
-  // that do not start after it, and no two blocks can wait for each other.
+  // that do not start after it, and no two blocks can wait for each other. With split k each part
+  // has slices of its own steps (not fewer than kSlices / kSplitK).
   __device__ __forceinline__ int contributors(int m, int k_steps) const {
     constexpr bool kM = P::kRaster == Raster::kAlongM;
     const int group =
@@ -65,7 +66,7 @@ struct TileOrder {
     const int index = first_index(m);
     const int wave_end = (index / clusters() + 1) * clusters();
     const int in_wave = (wave_end - 1 - index) / group + 1;
-    const int limit = min(P::kSlices, k_steps) / P::kClusterN;
+    const int limit = min(P::kSlices / P::kSplitK, k_steps) / P::kClusterN;
     return min(min(in_wave, available), max(limit, 1));
   }
 };
@@ -82,21 +83,22 @@ struct Slice {
   int slot = 0;            // among the partials
 };
 
-// For the tile at cluster tile (m, n), `rank_n` within the cluster.
+// For the tile at cluster tile (m, n), `rank_n` within the cluster, `part` of k.
 template <class P>
 __device__ __forceinline__ Slice slice_of(const TileOrder<P>& order, TileCoordinates tile,
-                                          int rank_n, int k_steps) {
+                                          int rank_n, int part, int k_steps) {
   Slice slice;
   if constexpr (P::kStatistics == Statistics::kTile) {
     slice.end = k_steps;
   } else if constexpr (P::kStatistics == Statistics::kTileSlices) {
     const int contributors = order.contributors(tile.m, k_steps);
     if (tile.n < contributors) {
-      const int slots = contributors * P::kClusterN;
-      slice.slot = tile.n * P::kClusterN + rank_n;
-      if constexpr (P::kRotate) slice.start = k_steps * (tile.n * P::kClusterN) / slots;
-      slice.begin = k_steps * slice.slot / slots - slice.start;
-      slice.end = k_steps * (slice.slot + 1) / slots - slice.start;
+      const int slices = contributors * P::kClusterN;  // of this part of k
+      const int mine = tile.n * P::kClusterN + rank_n;
+      slice.slot = mine * P::kSplitK + part;
+      if constexpr (P::kRotate) slice.start = k_steps * (tile.n * P::kClusterN) / slices;
+      slice.begin = k_steps * mine / slices - slice.start;
+      slice.end = k_steps * (mine + 1) / slices - slice.start;
     }
   }
   return slice;

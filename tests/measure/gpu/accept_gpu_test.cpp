@@ -96,7 +96,7 @@ TEST_P(AcceptOnGpu, PortablePathOnThisDevice) {
 // last wave that is full (then all take part), clusters either way, warpgroups in turns and
 // together, parts of k, chunks of many rows and of one; rows past m in the last chunk. Twice in a
 // row, and as a chain.
-TEST(AcceptOnGpuSpareBlocks, SumAllRows) {
+TEST(AcceptOnGpuExchangedSums, OfAllRows) {
   TENON_REQUIRE_GPU(device);
   const ir::Target target = device->info().target;
   if (target.name != "sm_90a") GTEST_SKIP() << "the persistent kernel needs sm_90a";
@@ -118,6 +118,16 @@ TEST(AcceptOnGpuSpareBlocks, SumAllRows) {
       {64, 4096, 6144, "gemm(statistics=5, tile_m=64, tile_n=96, stages=8, consumers=1, split_k=2)"},
       {100, 1000, 2112, "gemm(statistics=5, tile_m=128, tile_n=96, stages=6, split_k=2)"},
       {60, 1032, 8400, "gemm(statistics=5, tile_m=64, tile_n=128, stages=6, consumers=1, split_k=2)"},
+      // Slices that tiles sum for each other, in parts of k, each tile beginning with its own.
+      {64, 4096, 6144,
+       "gemm(statistics=3, tile_m=64, tile_n=96, stages=8, consumers=1, split_k=2, rotate=1)"},
+      {100, 1000, 2112,
+       "gemm(statistics=3, tile_m=128, tile_n=96, stages=3, split_k=2, cluster_n=2, slices=12)"},
+      {65, 968, 700,
+       "gemm(statistics=3, tile_m=64, tile_n=96, stages=4, consumers=1, split_k=3, slices=12, "
+       "rotate=1)"},
+      {256, 1032, 1500,
+       "gemm(statistics=3, tile_m=128, tile_n=96, stages=6, consumers=1, rotate=1)"},
   };
   for (const Case& c : cases)
     for (bool dependent : {false, true}) {
