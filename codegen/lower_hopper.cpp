@@ -244,7 +244,10 @@ class HopperLowering {
         .boolean("kLateTrigger", p.late_trigger);
     c.add("tenon::device::gemm::Statistics", "kStatistics",
           fmt::format("tenon::device::gemm::Statistics::{}", kStatistics[p.statistics]));
-    c.number("kSlices", p.slices).boolean("kRotate", p.rotate).number("kRowSlots", p.row_slots).boolean("kWideStores", wide);
+    c.number("kSlices", p.slices)
+        .boolean("kRotate", p.rotate)
+        .number("kRowSlots", p.row_slots)
+        .boolean("kWideStores", wide);
     config_ = c.build(" : tenon::device::gemm::Defaults");
     config_ += fmt::format(
         "using Plan = tenon::device::gemm::Plan<Config, tenon::device::gemm::{}, Stats>;\n",

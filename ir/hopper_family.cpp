@@ -233,8 +233,8 @@ Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target&
   if (!flag(p.raster) || p.group < 1 || p.group > 64) return "raster is 0 or 1, group 1 to 64";
   if (p.producer_registers < 24 || p.producer_registers > 96 || p.producer_registers % 8)
     return "producer_registers is a multiple of 8 from 24 to 96";
-  if (p.slices < 1 || p.slices > 32 || p.row_slots < 1 || p.row_slots > 16 || !flag(p.late_trigger) ||
-      !flag(p.rotate))
+  if (p.slices < 1 || p.slices > 32 || p.row_slots < 1 || p.row_slots > 16 ||
+      !flag(p.late_trigger) || !flag(p.rotate))
     return "slices is 1 to 32, row_slots 1 to 16";
   if (p.promotion != 128 && p.promotion != 256) return "promotion is 128 or 256";
   std::int64_t bytes = gemm_shared_bytes(p, f.sums);
@@ -462,7 +462,8 @@ GemmParams gemm_params(const KernelSchedule& s) {
   read("hint_x", p.hint_x), read("hint_w", p.hint_w), read("hint_y", p.hint_y),
       read("producer_registers", p.producer_registers);
   read("statistics", p.statistics), read("slices", p.slices), read("rotate", p.rotate),
-      read("row_slots", p.row_slots), read("promotion", p.promotion), read("late_trigger", p.late_trigger);
+      read("row_slots", p.row_slots), read("promotion", p.promotion),
+      read("late_trigger", p.late_trigger);
   return p;
 }
 

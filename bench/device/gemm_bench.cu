@@ -276,10 +276,7 @@ struct Kernel {
     }
     const int tiles = s.cluster_tiles(shape.m, shape.n);
     const bool all = s.text("stats") == "spare";
-    grid = (all                  ? clusters
-            : s.number("sk") > 1 ? tiles
-                                 : std::min(tiles, clusters)) *
-           s.cluster();
+    grid = (all ? clusters : s.number("sk") > 1 ? tiles : std::min(tiles, clusters)) * s.cluster();
     workspace = pool.take(s.workspace_bytes(shape.m));
     CHECK(cudaMemsetAsync(workspace, 0, s.workspace_bytes(shape.m), stream));
     row_sums = static_cast<float*>(pool.take(8ull * shape.m));

@@ -96,8 +96,8 @@ struct Schedule {
       return "rows summed once need all blocks resident";
     }
     if (text("stats") == "spare" && 2 * k > (tm + tn) * 128) return "a row is larger than a stage";
-    if (text("stats") == "slices" && (number("sl") < cn * sk || number("sl") % 4 ||
-                                      number("sl") % sk)) {
+    if (text("stats") == "slices" &&
+        (number("sl") < cn * sk || number("sl") % 4 || number("sl") % sk)) {
       return "a multiple of 4 slices, as many in each part, at least cluster_n";
     }
     if (text("stats") == "slices" && sk > 1 && (k + 63) / 64 < number("sl")) {
@@ -131,12 +131,9 @@ struct Schedule {
                                            : h == "l" ? "kEvictLast"
                                                       : "kNone");
     };
-    const std::map<std::string, std::string> statistics = {{"none", "kNone"},
-                                                           {"ext", "kExternal"},
-                                                           {"rows", "kGlobalRows"},
-                                                           {"slices", "kTileSlices"},
-                                                           {"tile", "kTile"},
-                                                           {"spare", "kSpareBlocks"}};
+    const std::map<std::string, std::string> statistics = {
+        {"none", "kNone"},         {"ext", "kExternal"}, {"rows", "kGlobalRows"},
+        {"slices", "kTileSlices"}, {"tile", "kTile"},    {"spare", "kSpareBlocks"}};
     std::ostringstream s;
     s << "#include \"device/gemm/gemm.cuh\"\n"
          "using namespace tenon::device;\nusing namespace tenon::device::gemm;\n"

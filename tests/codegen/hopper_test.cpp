@@ -144,9 +144,8 @@ TEST(HopperFamilies, SpareBlocksAreRefusedWhereNoneExistOrARowIsLargerThanAStage
   // 64 rows: 64 tiles in two parts, and four blocks over; 4096 rows have no such block.
   const char* parts = "gemm(statistics=5, tile_m=64, tile_n=96, consumers=1, split_k=2)";
   ir::Workload few = testing::workload(split, 64, 4096, 6144, ir::DType::kBF16);
-  EXPECT_FALSE(
-      ir::illegal(ir::view(split.graph, 0), ir::parse_schedule(parts).kernels[0], few, t)
-          .has_value());
+  EXPECT_FALSE(ir::illegal(ir::view(split.graph, 0), ir::parse_schedule(parts).kernels[0], few, t)
+                   .has_value());
   EXPECT_TRUE(reason(split, 4096, parts).has_value());
   // 256 rows of 64 columns are 32 KB: a row of 16,384 elements and not of 8 more.
   const char* tile = "gemm(statistics=5, tile_m=128, tile_n=128, stages=4)";

@@ -111,8 +111,8 @@ __device__ __forceinline__ void sum_spare_rows(const Operands<typename P::T>& op
 #pragma unroll 1
     for (; next < rows; next += kWorkers) {
       float sums[P::kSumSlots];
-      sum_row<P, Stats>(sums, base + ring.stage * P::kStageBytes + 2 * operands.k * next, operands.k,
-                        lane);
+      sum_row<P, Stats>(sums, base + ring.stage * P::kStageBytes + 2 * operands.k * next,
+                        operands.k, lane);
       if (lane == 0) {
         float* to = workspace.partials(mine.first_row(i) + next);
 #pragma unroll

@@ -115,9 +115,11 @@ TEST(AcceptOnGpuExchangedSums, OfAllRows) {
       {1500, 2048, 3000, "gemm(statistics=5, tile_m=256, tile_n=192, stages=3, cluster_n=2)"},
       {700, 2048, 8448, "gemm(statistics=5, tile_m=192, tile_n=64, stages=6, consumers=3)"},
       {64 * 33, 512, 1024, "gemm(statistics=5, tile_m=64, tile_n=256, stages=4, consumers=1)"},
-      {64, 4096, 6144, "gemm(statistics=5, tile_m=64, tile_n=96, stages=8, consumers=1, split_k=2)"},
+      {64, 4096, 6144,
+       "gemm(statistics=5, tile_m=64, tile_n=96, stages=8, consumers=1, split_k=2)"},
       {100, 1000, 2112, "gemm(statistics=5, tile_m=128, tile_n=96, stages=6, split_k=2)"},
-      {60, 1032, 8400, "gemm(statistics=5, tile_m=64, tile_n=128, stages=6, consumers=1, split_k=2)"},
+      {60, 1032, 8400,
+       "gemm(statistics=5, tile_m=64, tile_n=128, stages=6, consumers=1, split_k=2)"},
       // Slices that tiles sum for each other, in parts of k, each tile beginning with its own.
       {64, 4096, 6144,
        "gemm(statistics=3, tile_m=64, tile_n=96, stages=8, consumers=1, split_k=2, rotate=1)"},
