@@ -17,6 +17,7 @@
 #include "search/goal_search.h"
 #include "search/kernel_cost.h"
 #include "search/kernel_search.h"
+#include "search/parallel.h"
 #include "search/rewrite.h"
 #include "search/spelling.h"
 #include "search/symmetry.h"
@@ -204,21 +205,14 @@ class Enumeration {
     const std::vector<Frame> cuts = frames(space, rules_);
     const std::vector<Task> tasks = goal_directed() ? backward_tasks(space, cuts, backward)
                                                     : forward_tasks(space, cuts, forward, roots);
-    // The last depth repeats the ones before, whose counts are then forgotten.
-    BlockResult all;
+    std::vector<BlockResult> results(tasks.size());
     for (int part = 1; part <= kDepths && !(part > 1 && stopped_()); ++part) {
       BlockBounds bounds;
       bounds.max_ops = (options_.max_block_ops * part + kDepths - 1) / kDepths;
       bounds.max_reads = options_.max_kernel_reads;
-      BlockResult deeper = run_tasks(tasks, bounds);
-      if (stopped_()) {
-        std::set<KernelForm> known(deeper.forms.begin(), deeper.forms.end());
-        for (KernelForm& form : all.forms)
-          if (!known.count(form)) deeper.forms.push_back(std::move(form));
-      }
-      all = std::move(deeper);
-      if (!all.cut_by_ops) break;  // deeper there is nothing else
+      deepen(tasks, bounds, part == 1, results);
     }
+    BlockResult all = gathered(std::move(results));
     all += std::move(roots);
     if ((!goal_directed() || stopped_()) && rules_.on(RuleId::kThread))
       merge_spellings(space, all.forms, all.pruned);
@@ -233,13 +227,45 @@ class Enumeration {
     return std::move(all.forms);
   }
 
-  BlockResult run_tasks(const std::vector<Task>& tasks, const BlockBounds& bounds) {
-    std::vector<BlockResult> results(tasks.size());
-    tbb::parallel_for(std::size_t{0}, tasks.size(), [&](std::size_t i) {
-      if (!stopped_()) results[i] = tasks[i](bounds);
+  // Runs again what the bound before cut off: the deeper run repeats the one before, whose counts
+  // are then forgotten. What took longest is likely to again, and is begun first.
+  void deepen(const std::vector<Task>& tasks, const BlockBounds& bounds, bool first,
+              std::vector<BlockResult>& results) const {
+    std::vector<std::size_t> order;
+    for (std::size_t i = 0; i < tasks.size(); ++i)
+      if (first || results[i].cut_by_ops) order.push_back(i);
+    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+      return results[a].visited > results[b].visited;
     });
+    in_turn(order.size(), [&](std::size_t turn) {
+      if (stopped_()) return;
+      BlockResult& result = results[order[turn]];
+      BlockResult deeper = tasks[order[turn]](bounds);
+      if (stopped_()) {  // perhaps before it found what the run before had
+        std::set<KernelForm> known(deeper.forms.begin(), deeper.forms.end());
+        for (KernelForm& form : result.forms)
+          if (!known.count(form)) deeper.forms.push_back(std::move(form));
+      }
+      result = std::move(deeper);
+    });
+  }
+
+  static BlockResult gathered(std::vector<BlockResult> results) {
     BlockResult all;
+    std::vector<std::size_t> begin;
+    std::size_t n = 0;
+    for (BlockResult& r : results) {
+      begin.push_back(n);
+      n += r.forms.size();
+    }
+    std::vector<KernelForm> forms(n);
+    tbb::parallel_for(std::size_t{0}, results.size(), [&](std::size_t i) {
+      std::move(results[i].forms.begin(), results[i].forms.end(),
+                forms.begin() + static_cast<std::ptrdiff_t>(begin[i]));
+      results[i].forms = {};
+    });
     for (BlockResult& r : results) all += std::move(r);
+    all.forms = std::move(forms);
     return all;
   }
 

@@ -1,11 +1,14 @@
 #include "search/kernel_cost.h"
 
+#include <tbb/enumerable_thread_specific.h>
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <bit>
 #include <functional>
 #include <unordered_map>
+
+#include "search/parallel.h"
 
 namespace tenon::search {
 
@@ -104,24 +107,40 @@ bool CostFront::beats(const Cost& cost) const {
 
 CostTable::CostTable(const Space& space, const std::vector<Choice>& choices)
     : space_(space), costs_(choices.size()) {
-  std::vector<std::map<Key, int>> all(choices.size());
+  std::vector<Parts> all(choices.size());
+  tbb::enumerable_thread_specific<std::vector<Key>> met;  // each sorted
   tbb::parallel_for(std::size_t{0}, choices.size(), [&](std::size_t i) {
     if (choices[i].kernel.form)
       count(*choices[i].kernel.form, all[i], costs_[i]);
     else
       count(*choices[i].kernel.library, all[i]);
+    std::vector<Key>& keys = met.local();
+    for (const auto& [key, n] : all[i]) {
+      auto place = std::lower_bound(keys.begin(), keys.end(), key);
+      if (place == keys.end() || *place != key) keys.insert(place, key);
+    }
   });
-  std::map<Key, std::size_t> index;
-  for (const std::map<Key, int>& parts : all)
-    for (const auto& [key, n] : parts) index.try_emplace(key, index.size());
-  const std::size_t lanes = (index.size() + kCostLanes - 1) / kCostLanes * kCostLanes;
+  std::vector<Key> keys;
+  for (const std::vector<Key>& some : met) keys.insert(keys.end(), some.begin(), some.end());
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  const std::size_t lanes = (keys.size() + kCostLanes - 1) / kCostLanes * kCostLanes;
   tbb::parallel_for(std::size_t{0}, choices.size(), [&](std::size_t i) {
     costs_[i].parts.assign(lanes, 0);
     for (const auto& [key, n] : all[i]) {
-      costs_[i].parts[index.at(key)] = static_cast<std::int16_t>(n);
+      auto place = std::lower_bound(keys.begin(), keys.end(), key);
+      costs_[i].parts[static_cast<std::size_t>(place - keys.begin())] =
+          static_cast<std::int16_t>(n);
       costs_[i].sum += n;
     }
+    all[i] = {};
   });
+}
+
+int& CostTable::Parts::operator[](const Key& key) {
+  for (auto& [known, n] : *this)
+    if (known == key) return n;
+  return emplace_back(key, 0).second;
 }
 
 Cost CostTable::nothing() const {
@@ -130,7 +149,7 @@ Cost CostTable::nothing() const {
   return cost;
 }
 
-void CostTable::count(const KernelForm& form, std::map<Key, int>& parts, Cost& cost) const {
+void CostTable::count(const KernelForm& form, Parts& parts, Cost& cost) const {
   // Elementwise work that no other block repeats, of an epilogue say, counts by whether there is
   // any: more of it on the same elements only breaks ties.
   auto add = [&](int part, DimSet dims = 0, bool repeated = false) {
@@ -215,7 +234,7 @@ void CostTable::count_online(const KernelForm& form, const Online& online, Add&&
   several(kPointwise, space_.at(online.result).dims, 2);
 }
 
-void CostTable::count(const LibraryForm& form, std::map<Key, int>& parts) const {
+void CostTable::count(const LibraryForm& form, Parts& parts) const {
   ++parts[{kLaunch, 0, false}];
   ++parts[{kPhase, 0, false}];
   for (ClassId c : {form.a, form.b, form.out}) ++parts[{kTransfer, space_.at(c).dims, false}];
@@ -244,10 +263,13 @@ std::vector<Choice> drop_dear_kernels(const Space& space, std::vector<Choice> ch
     group.push_back(i);
     group_of[i] = &group;
   }
-  for (auto& [tensors, group] : groups)
-    std::sort(group.begin(), group.end(), [&](std::size_t a, std::size_t b) {
+  std::vector<std::vector<std::size_t>*> unsorted;
+  for (auto& [tensors, group] : groups) unsorted.push_back(&group);
+  in_turn(unsorted.size(), [&](std::size_t i) {
+    std::sort(unsorted[i]->begin(), unsorted[i]->end(), [&](std::size_t a, std::size_t b) {
       return std::pair(costs.of(a).sum, a) < std::pair(costs.of(b).sum, b);
     });
+  });
 
   std::vector<char> plain(n), dear(n, 0);
   tbb::parallel_for(std::size_t{0}, n,
@@ -267,12 +289,12 @@ std::vector<Choice> drop_dear_kernels(const Space& space, std::vector<Choice> ch
     }
   });
   std::vector<Choice> kept;
-  for (std::size_t i = 0; i < n; ++i) {
-    if (dear[i])
-      pruned.add(RuleId::kCost);
-    else
-      kept.push_back(std::move(choices[i]));
-  }
+  kept.reserve(n - static_cast<std::size_t>(std::count(dear.begin(), dear.end(), 1)));
+  for (std::size_t i = 0; i < n; ++i)
+    if (!dear[i]) kept.push_back(std::move(choices[i]));
+  pruned.add(RuleId::kCost, n - kept.size());
+  // Most are dropped: so many frees are worth sharing out.
+  tbb::parallel_for(std::size_t{0}, n, [&](std::size_t i) { choices[i] = {}; });
   return kept;
 }
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <tuple>
 #include <vector>
 
@@ -56,10 +55,14 @@ class CostTable {
 
  private:
   using Key = std::tuple<int, DimSet, bool>;
-  void count(const KernelForm& form, std::map<Key, int>& parts, Cost& cost) const;
+  // Of one kernel: some twenty.
+  struct Parts : std::vector<std::pair<Key, int>> {
+    int& operator[](const Key& key);
+  };
+  void count(const KernelForm& form, Parts& parts, Cost& cost) const;
   template <class Add>
   void count_online(const KernelForm& form, const Online& online, Add&& add) const;
-  void count(const LibraryForm& form, std::map<Key, int>& parts) const;
+  void count(const LibraryForm& form, Parts& parts) const;
 
   const Space& space_;
   std::vector<Cost> costs_;

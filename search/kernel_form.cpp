@@ -1,6 +1,7 @@
 #include "search/kernel_form.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 
 namespace tenon::search {
@@ -119,13 +120,15 @@ std::uint64_t cost(const Space& space, const KernelForm& form) {
 std::vector<std::int64_t> contents(const KernelForm& form) {
   std::vector<std::int64_t> out = {form.frame.loop, form.frame.split};
   for (ir::DimId d : form.frame.grid) out.push_back(d);
-  auto section = [&](std::vector<std::vector<std::int64_t>> rows) {
+  auto section = [&](auto& rows) {
     std::sort(rows.begin(), rows.end());
     out.push_back(-7);
     for (const auto& row : rows) out.insert(out.end(), row.begin(), row.end());
   };
   auto value = [&](int v) { return form.cls(v) * 4 + static_cast<std::int64_t>(form.tile(v)); };
-  std::vector<std::vector<std::int64_t>> loads, reductions, stores;
+  std::vector<std::array<std::int64_t, 2>> loads;
+  std::vector<std::array<std::int64_t, 6>> reductions;
+  std::vector<std::array<std::int64_t, 1>> stores;
   for (const Load& load : form.loads)
     loads.push_back({load.cls, static_cast<std::int64_t>(load.tile)});
   for (const BlockOp& op : form.ops) {
@@ -135,9 +138,9 @@ std::vector<std::int64_t> contents(const KernelForm& form) {
                           op.accumulate, op.operation.online ? op.cls : -1, a, b});
   }
   for (int v : form.stores) stores.push_back({value(v)});
-  section(std::move(loads));
-  section(std::move(reductions));
-  section(std::move(stores));
+  section(loads);
+  section(reductions);
+  section(stores);
   return out;
 }
 

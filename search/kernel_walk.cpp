@@ -8,6 +8,7 @@
 #include <map>
 
 #include "search/kernel_cost.h"
+#include "search/parallel.h"
 #include "search/symmetry.h"
 
 namespace tenon::search {
@@ -325,9 +326,8 @@ class KernelWalk::Branch {
 
 void KernelWalk::run_wave(int depth, std::size_t from, std::size_t to) {
   std::vector<Found> found(to - from);
-  tbb::parallel_for(std::size_t{0}, found.size(), [&](std::size_t b) {
-    found[b] = Branch(*this, depth).run(sources_[from + b]);
-  });
+  in_turn(found.size(),
+          [&](std::size_t b) { found[b] = Branch(*this, depth).run(sources_[from + b]); });
   KernelResult& all = found_.result;
   for (Found& branch : found) {
     all.visited += branch.result.visited;

@@ -1,7 +1,11 @@
 #include "search/symmetry.h"
 
+#include <tbb/parallel_for.h>
+#include <tbb/parallel_sort.h>
+
 #include <algorithm>
 #include <map>
+#include <numeric>
 #include <optional>
 
 namespace tenon::search {
@@ -157,17 +161,28 @@ KernelNumbers::KernelNumbers(const std::vector<Choice>& choices,
                              const std::vector<Exchange>& exchanges)
     : mapped_(exchanges.size()) {
   if (exchanges.empty()) return;
-  std::map<std::vector<std::int64_t>, int> numbers;
-  auto number = [&](const std::vector<std::int64_t>& contents) {
-    return numbers.try_emplace(contents, static_cast<int>(numbers.size())).first->second;
-  };
-  for (const Choice& choice : choices) {
-    const KernelChoice& kernel = choice.kernel;
-    own_.push_back(
-        number(kernel.form ? contents(*kernel.form) : library_contents(*kernel.library, nullptr)));
-    for (std::size_t e = 0; e < exchanges.size(); ++e)
-      mapped_[e].push_back(number(kernel.form ? contents(mapped(*kernel.form, exchanges[e]))
-                                              : library_contents(*kernel.library, &exchanges[e])));
+  // All kernels as they are, then all as the first exchange maps them, and so on.
+  const std::size_t n = choices.size();
+  std::vector<std::vector<std::int64_t>> all(n * (exchanges.size() + 1));
+  tbb::parallel_for(std::size_t{0}, all.size(), [&](std::size_t i) {
+    const KernelChoice& kernel = choices[i % n].kernel;
+    const Exchange* exchange = i < n ? nullptr : &exchanges[i / n - 1];
+    if (kernel.library)
+      all[i] = library_contents(*kernel.library, exchange);
+    else
+      all[i] = contents(exchange ? mapped(*kernel.form, *exchange) : *kernel.form);
+  });
+  std::vector<std::size_t> order(all.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  tbb::parallel_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return all[a] < all[b]; });
+  own_.resize(n);
+  for (std::vector<int>& table : mapped_) table.resize(n);
+  int number = 0;
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    if (i > 0 && all[order[i]] != all[order[i - 1]]) ++number;
+    std::vector<int>& table = order[i] < n ? own_ : mapped_[order[i] / n - 1];
+    table[order[i] % n] = number;
   }
 }
 
