@@ -193,6 +193,59 @@ TEST(Rules, CostKeepsTheCheapestForEveryWeighting) {
   EXPECT_GT(dropped, 10u);
 }
 
+// Is `a` in no part dearer?
+bool no_dearer(const Parts& a, const Parts& b) {
+  return std::all_of(a.begin(), a.end(), [&](const auto& part) {
+    auto other = b.find(part.first);
+    return other != b.end() && part.second <= other->second;
+  });
+}
+
+// Each dominance rule that has no test of its own kind, on a program in which it drops something:
+// what it drops has in what stays a counterpart that is in no part dearer, so the best is kept
+// whatever the parts weigh; and it brings nothing new.
+TEST(Rules, WhatADominanceRuleDropsIsNoCheaperThanWhatStays) {
+  struct Drop {
+    std::string rule, program;
+    int max_block_ops;
+  };
+  const std::vector<Drop> drops = {
+      {"thread", "layernorm_linear", 6}, {"hoist", "layernorm_linear", 7},
+      {"grid", "rmsnorm_linear", 8},     {"loop", "rmsnorm_linear", 8},
+      {"cut", "layernorm_linear", 5},    {"inline", "dyt_linear", 6},
+      {"fuse", "rmsnorm_linear", 8},
+  };
+  for (const Rule& rule : rules())
+    EXPECT_TRUE(rule.exact || rule.name == "cost" || rule.name == "uniform" ||
+                std::any_of(drops.begin(), drops.end(),
+                            [&](const Drop& drop) { return drop.rule == rule.name; }))
+        << rule.name;
+  for (const Drop& drop : drops) {
+    SCOPED_TRACE(drop.rule);
+    const ir::Program program = ir::catalog_program(drop.program);
+    Options options;
+    options.max_kernels = 2;
+    options.max_block_ops = drop.max_block_ops;
+    options.rules_off = {"cost"};  // it would answer for the others
+    const Result on = enumerate(program, options);
+    options.rules_off.push_back(drop.rule);
+    const Result off = enumerate(program, options);
+    ASSERT_EQ(off.counters.stop_reason, "exhausted");
+    const std::set<std::string> kept = identities(on), all = identities(off);
+    EXPECT_LT(kept.size(), all.size()) << "it has nothing to drop";
+    EXPECT_TRUE(std::includes(all.begin(), all.end(), kept.begin(), kept.end()));
+    std::vector<Parts> costs;
+    for (const ir::MuGraph& g : on.graphs) costs.push_back(parts_of(g));
+    for (const ir::MuGraph& g : off.graphs) {
+      if (kept.count(ir::identity(g))) continue;
+      const Parts dropped = parts_of(g);
+      EXPECT_TRUE(std::any_of(costs.begin(), costs.end(), [&](const Parts& stays) {
+        return no_dearer(stays, dropped);
+      })) << ir::print(g);
+    }
+  }
+}
+
 // Products of one X that a program treats alike are treated alike, or not told apart at all.
 TEST(Rules, UniformTreatsExchangeableOutputsAlike) {
   Options options;
