@@ -11,7 +11,7 @@ elif [ -d "$here/bin" ]; then
 else
   bundle=$here/../.bundle
 fi
-filter=${2:-${TENON_SANITIZE_FILTER:-*RaggedAndSmallShapes*:*HopperShapes*}}
+filter=${2:-${TENON_SANITIZE_FILTER:-*KernelFamilies*}}
 tools=${TENON_SANITIZE_TOOLS:-memcheck racecheck initcheck synccheck}
 sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null) || {
   echo "gpu_sanitize: compute-sanitizer is missing; it comes with the CUDA toolkit" >&2

@@ -2,7 +2,8 @@
 # gpu_tests.sh [BUNDLE]: on a machine with a GPU, runs the GPU tests of a bundle (default: the
 # folder of this script, else .bundle) and the optimizations that must hold on a GPU: a stored
 # winner that was measured, accepted, and is no slower than the unfused form of the same run.
-# TENON_GPU_FILTER narrows the tests (a GoogleTest filter). Results go to the folder
+# TENON_GPU_FILTER narrows the tests (a GoogleTest filter), TENON_GPU_BUDGET (60s) is an
+# optimization's. Results go to the folder
 # TENON_GPU_OUT where it is set.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
@@ -35,7 +36,7 @@ optimize() {
   local shape=(--m "$1" --k "$2" --n "$3") result=$out/optimize-$1x$2x$3.json
   echo "optimize rmsnorm_linear ${shape[*]} on cuda:0"
   if ! "$bundle/bin/tenon" optimize rmsnorm_linear "${shape[@]}" --device cuda:0 \
-    --db "$database" --budget 60s --retune --json >"$result"; then
+    --db "$database" --budget "${TENON_GPU_BUDGET:-60s}" --retune --json >"$result"; then
     echo "FAILED: optimize ended with an error" >&2
     return 1
   fi

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <thread>
 
+#include "device_case.h"
 #include "gpu.h"
 #include "ir/error.h"
 #include "ir/family.h"
@@ -18,56 +19,6 @@ namespace tenon::test {
 namespace {
 
 namespace cuda = runtime::cuda;
-
-// One rmsnorm_linear candidate with inputs and outputs on the device.
-struct Bench {
-  Bench(runtime::Device& d, const std::string& fixture, std::int64_t m, std::int64_t k,
-        std::int64_t n, ir::DType dtype)
-      : device(d),
-        workload(ir::make_workload(ir::catalog_program("rmsnorm_linear"),
-                                   {{"m", m}, {"k", k}, {"n", n}}, dtype)) {
-    ir::MuGraph graph = embedded_fixture(fixture);
-    ir::Schedule schedule;
-    for (std::size_t i = 0; i < graph.kernels.size(); ++i)
-      schedule.kernels.push_back(
-          ir::default_schedule(ir::view(graph, i), workload, d.info().target));
-    candidate = compile(graph, schedule, workload, d.info().target);
-    auto parameters = measure::make_parameters(workload, false, 1);
-    auto activations =
-        measure::make_activations(workload, workload.extents, measure::Family::kNormal, 1);
-    for (std::size_t i = 0; i < 3; ++i) {
-      auto bytes = measure::to_bytes(i == 0 ? activations[i].data : parameters[i].data, dtype);
-      memory.push_back(device.allocate(bytes.size()));
-      device.upload(memory.back()->data(), bytes.data(), bytes.size());
-      inputs.push_back(memory.back()->data());
-    }
-    output_bytes = static_cast<std::size_t>(m * n) * ir::size_of(dtype);
-  }
-  std::unique_ptr<runtime::Memory> output() {
-    auto out = device.allocate(output_bytes);
-    device.fill(out->data(), 0xff, output_bytes);
-    return out;
-  }
-  std::vector<std::byte> bytes(runtime::Memory& out) {
-    std::vector<std::byte> b(output_bytes);
-    device.download(b.data(), out.data(), b.size());
-    return b;
-  }
-  std::vector<std::byte> run(runtime::Executable& executable) {
-    auto out = output();
-    void* outputs[] = {out->data()};
-    executable.launch(inputs.data(), outputs, workload.extents[0], nullptr);
-    device.synchronize();
-    return bytes(*out);
-  }
-
-  runtime::Device& device;
-  ir::Workload workload;
-  measure::Candidate candidate;
-  std::vector<std::unique_ptr<runtime::Memory>> memory;
-  std::vector<const void*> inputs;
-  std::size_t output_bytes = 0;
-};
 
 TEST(CudaDevice, DescribesItself) {
   TENON_REQUIRE_GPU(device);
@@ -100,7 +51,7 @@ TEST(CudaDevice, MovesBytes) {
 
 TEST(CudaExecutable, RefusesWhatDoesNotFit) {
   TENON_REQUIRE_GPU(device);
-  Bench bench(*device, "rmsnorm_one_pass", 3, 100, 7, ir::DType::kBF16);
+  DeviceCase bench(*device, "rmsnorm_one_pass", 3, 100, 7, ir::DType::kBF16);
   EXPECT_THROW(device->load(bench.candidate.plan, {}), UserError);
   auto cubins = bench.candidate.cubins;
   cubins[0][100] = static_cast<char>(cubins[0][100] ^ 1);
@@ -124,7 +75,7 @@ TEST(CudaExecutable, RefusesWhatDoesNotFit) {
 
 TEST(CudaExecutable, ChecksCalls) {
   TENON_REQUIRE_GPU(device);
-  Bench bench(*device, "rmsnorm_one_pass", 3, 100, 7, ir::DType::kBF16);
+  DeviceCase bench(*device, "rmsnorm_one_pass", 3, 100, 7, ir::DType::kBF16);
   auto executable = device->load(bench.candidate.plan, bench.candidate.cubins);
   auto out = bench.output();
   void* outputs[] = {out->data()};
@@ -146,7 +97,7 @@ TEST(CudaExecutable, IsLegalInStreamCapture) {
   for (const std::string& fixture :
        {std::string("rmsnorm_unfused"), std::string("rmsnorm_one_pass"),
         std::string("rmsnorm_split_k")}) {
-    Bench bench(*device, fixture, 16, 576, 960, ir::DType::kBF16);
+    DeviceCase bench(*device, fixture, 16, 576, 960, ir::DType::kBF16);
     auto executable = device->load(bench.candidate.plan, bench.candidate.cubins);
     executable->prepare(bench.inputs, nullptr);
     std::vector<std::byte> direct = bench.run(*executable);
@@ -179,7 +130,7 @@ TEST(CudaExecutable, LaunchesFromManyThreadsAndStreams) {
   TENON_REQUIRE_GPU(device);
   for (const std::string& fixture :
        {std::string("rmsnorm_split_k"), std::string("rmsnorm_deferred_scale")}) {
-    Bench bench(*device, fixture, 16, 576, 960, ir::DType::kBF16);
+    DeviceCase bench(*device, fixture, 16, 576, 960, ir::DType::kBF16);
     auto executable = device->load(bench.candidate.plan, bench.candidate.cubins);
     executable->prepare(bench.inputs, nullptr);
     device->synchronize();
@@ -211,7 +162,7 @@ TEST(CudaExecutable, LaunchesFromManyThreadsAndStreams) {
 // A second binding of the plan has weights of its own.
 TEST(CudaExecutable, ReplicasHaveTheirOwnWeights) {
   TENON_REQUIRE_GPU(device);
-  Bench bench(*device, "rmsnorm_gamma_folded", 4, 64, 32, ir::DType::kF32);
+  DeviceCase bench(*device, "rmsnorm_gamma_folded", 4, 64, 32, ir::DType::kF32);
   auto first = device->load(bench.candidate.plan, bench.candidate.cubins);
   auto second = first->replicate();
   first->prepare(bench.inputs, nullptr);

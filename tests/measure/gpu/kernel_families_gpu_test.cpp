@@ -1,0 +1,119 @@
+// Every kernel family and every path of its code, once, small and ragged: what compute-sanitizer's
+// tools watch (scripts/gpu_sanitize.sh), which slow a kernel down a hundredfold.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "device_case.h"
+#include "mutation_cases.h"
+
+namespace tenon::test {
+namespace {
+
+// Paths whose sources are not mutated.
+std::vector<MutationCase> more_cases() {
+  return {
+      MutationCase{"rmsnorm_one_pass", 200, 328, 600,
+                   "gemm(consumers=1, stages=3, statistics=5, tile_m=64, tile_n=16)", 0},
+      MutationCase{"rmsnorm_one_pass", 200, 320, 301,
+                   "gemm(cluster_m=2, consumers=2, ping_pong=1, stages=3, statistics=5, "
+                   "tile_m=128, tile_n=16)",
+                   0},
+      MutationCase{"rmsnorm_one_pass", 300, 320, 600,
+                   "gemm(consumers=2, stages=3, statistics=4, tile_m=256, tile_n=64)", 0},
+      MutationCase{"rmsnorm_one_pass", 24, 320, 600,
+                   "small_m(columns=64, early=1, groups=4, rows=32, stages=3, unit=64, "
+                   "warps=5, weights=3)",
+                   0},
+      MutationCase{"rmsnorm_one_pass", 5, 333, 70,
+                   "small_m(columns=64, early=1, epilogue_warps=2, groups=2, rows=8, "
+                   "staged=0, stages=2, "
+                   "unit=32, warps=6, weights=1)",
+                   0},
+      MutationCase{"rmsnorm_split_k", 100, 328, 600,
+                   "gemm(rotate=1, slices=4, split_k=2, stages=3, statistics=3, tile_m=128, "
+                   "tile_n=48)",
+                   0},
+      MutationCase{"rmsnorm_split_k", 60, 392, 301,
+                   "gemm(consumers=1, split_k=3, stages=3, statistics=5, tile_m=64, "
+                   "tile_n=24)",
+                   0},
+  };
+}
+
+std::vector<MutationCase> cases() {
+  std::vector<MutationCase> out = mutation_cases();
+  for (const MutationCase& c : more_cases()) out.push_back(c);
+  return out;
+}
+
+class KernelFamilies : public testing::TestWithParam<MutationCase> {};
+
+// y = (x / sqrt(mean(x²) + ε) · g) W in double.
+std::vector<double> expected(const DeviceCase& c, std::int64_t m, std::int64_t k, std::int64_t n) {
+  const std::vector<float>&x = c.values[0], &g = c.values[1], &w = c.values[2];
+  std::vector<double> y(static_cast<std::size_t>(m * n));
+  for (std::int64_t i = 0; i < m; ++i) {
+    double squares = 0;
+    for (std::int64_t j = 0; j < k; ++j) squares += std::pow(x[i * k + j], 2.0);
+    const double scale = 1 / std::sqrt(squares / k + 1e-6);
+    for (std::int64_t j = 0; j < k; ++j) {
+      const double normalized = x[i * k + j] * scale * g[j];
+      for (std::int64_t o = 0; o < n; ++o) y[i * n + o] += normalized * w[j * n + o];
+    }
+  }
+  return y;
+}
+
+TEST_P(KernelFamilies, GiveTheReferenceTwice) {
+  TENON_REQUIRE_GPU(device);
+  const MutationCase& p = GetParam();
+  if (device->info().target.name != "sm_90a") GTEST_SKIP() << "the families are those of sm_90a";
+  DeviceCase c(*device, p.fixture, p.m, p.k, p.n, ir::DType::kBF16, p.schedule);
+  auto executable = device->load(c.candidate.plan, c.candidate.cubins);
+  executable->prepare(c.inputs, nullptr);
+  const std::vector<std::byte> first = c.run(*executable), second = c.run(*executable);
+  EXPECT_EQ(first, second);
+  const std::vector<float> y =
+      measure::from_bytes(first, ir::DType::kBF16, 0, static_cast<std::size_t>(p.m * p.n));
+  const std::vector<double> reference = expected(c, p.m, p.k, p.n);
+  for (std::int64_t i = 0; i < p.m; ++i) {
+    double error = 0, size = 0;
+    for (std::int64_t o = 0; o < p.n; ++o) {
+      error += std::pow(y[i * p.n + o] - reference[i * p.n + o], 2.0);
+      size += std::pow(reference[i * p.n + o], 2.0);
+    }
+    // A NaN fails.
+    ASSERT_TRUE(std::sqrt(error / size) <= 0.01) << "row " << i << " of " << name(p);
+  }
+}
+
+// Without a GPU: every case is a legal schedule that compiles and does not spill (those whose
+// sources are mutated: mutation_sources.CasesCompile).
+TEST(KernelFamilyCases, Compile) {
+  std::string why;
+  if (!codegen::nvrtc_available(&why)) GTEST_SKIP() << why;
+  const ir::Target target = ir::target_from_name("sm_90a");
+  for (const MutationCase& c : more_cases()) {
+    const ir::MuGraph graph = embedded_fixture(c.fixture);
+    const ir::Schedule schedule = ir::parse_schedule(c.schedule);
+    for (std::size_t i = 0; i < graph.kernels.size(); ++i) {
+      const auto reason =
+          ir::illegal(ir::view(graph, i), schedule.kernels[i], workload_of(c), target);
+      EXPECT_FALSE(reason.has_value()) << name(c) << ": " << *reason;
+    }
+    for (const codegen::Source& source :
+         codegen::generate(graph, schedule, workload_of(c), target).sources) {
+      const codegen::Compiled compiled = codegen::compile(source, target);
+      ASSERT_TRUE(compiled.ok) << name(c) << ": " << compiled.log;
+      for (const codegen::KernelResources& r : compiled.resources)
+        EXPECT_EQ(r.spill_bytes, 0) << name(c);
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(OnGpu, KernelFamilies, testing::ValuesIn(cases()),
+                         [](const auto& one) { return "Case" + std::to_string(one.index); });
+
+}  // namespace
+}  // namespace tenon::test
