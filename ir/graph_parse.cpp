@@ -148,6 +148,22 @@ void parse_input_statement(TextLexer& lexer, SignatureText& text) {
   text.inputs.push_back(name.offset);
 }
 
+// The line below the value's use, in the same graph, that defines it; 0 if none does.
+std::size_t line_that_defines(std::string_view text, const Token& name) {
+  auto line = static_cast<std::size_t>(
+      1 + std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(name.offset), '\n'));
+  std::size_t begin = text.find('\n', name.offset);
+  for (; begin != std::string_view::npos; begin = text.find('\n', begin)) {
+    ++line;
+    begin = text.find_first_not_of(" \t\r", begin + 1);
+    if (begin == std::string_view::npos || text[begin] == '}') return 0;
+    if (text.substr(begin, name.text.size()) != name.text) continue;
+    const std::size_t after = text.find_first_not_of(" \t", begin + name.text.size());
+    if (after != std::string_view::npos && text[after] == '=') return line;
+  }
+  return 0;
+}
+
 }  // namespace
 
 void Scope::define(const TextLexer& lexer, const Token& name, ValueId value) {
@@ -158,9 +174,12 @@ void Scope::define(const TextLexer& lexer, const Token& name, ValueId value) {
 
 ValueId Scope::find(const TextLexer& lexer, const Token& name) const {
   const auto found = values_.find(name.text);
-  if (found == values_.end())
-    lexer.fail(name.offset, fmt::format("{} is not defined", quote(name.text)));
-  return found->second;
+  if (found != values_.end()) return found->second;
+  if (const std::size_t line = line_that_defines(lexer.text(), name))
+    lexer.fail(name.offset, fmt::format("{} is used before line {} defines it; values that depend "
+                                        "on one another in a cycle have no order",
+                                        quote(name.text), line));
+  lexer.fail(name.offset, fmt::format("{} is not defined", quote(name.text)));
 }
 
 DimId parse_dim(TextLexer& lexer, const Signature& signature) {

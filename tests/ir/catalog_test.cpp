@@ -243,7 +243,8 @@ TEST(Malformed, OneSentenceWithItsPlace) {
   const std::string head = "program p\ndims m, k\ninput x: T[m, k] activation\n";
   // A cycle needs a value before it is defined.
   EXPECT_EQ(error_of(head + "%a = add(x, %b)\n%b = square(%a)\noutput y: T = %b\n"),
-            "line 4, column 13: '%b' is not defined");
+            "line 4, column 13: '%b' is used before line 5 defines it; values that depend on one "
+            "another in a cycle have no order");
   EXPECT_EQ(error_of(head + "%a = add(x, %a)\noutput y: T = %a\n"),
             "line 4, column 13: '%a' is not defined");
   EXPECT_EQ(error_of(head + "%a = softmax(x)\noutput y: T = %a\n").substr(0, 52),

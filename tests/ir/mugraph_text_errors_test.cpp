@@ -78,7 +78,7 @@ TEST(MuGraphErrors, Prepare) {
       {"prepare {\n  load g, g\n}\n", "line 7, column 11: 'g' is defined twice"},
       {"prepare {\n  %0 = square(%1)\n}\n", "line 7, column 15: '%1' is not defined"},
       {"prepare {\n  %1 = square(%0)\n  %0 = square(g)\n}\n",
-       "line 7, column 15: '%0' is not defined"},
+       "line 7, column 15: '%0' is used before line 8 defines it"},
       {"prepare {\n  store y = g\n}\n",
        "line 7, column 9: tensor 'y' is an output, which prepare cannot store"},
       {"prepare {\n  store p: T[m] = g\n}\nkernel a {\n  load x [m, k]\n  store y = x\n}\n",

@@ -166,6 +166,9 @@ TEST(ProgramText, ErrorsNameLineAndColumn) {
       {head + "%0 = square(z)\n", "line 5, column 13: 'z' is not defined"},
       {head + "%0 = square(x)\n%0 = square(x)\n", "line 6, column 1: '%0' is defined twice"},
       {head + "%0 = square(%0)\n", "line 5, column 13: '%0' is not defined"},
+      {head + "%0 = square(%1)\n\n  %10 = square(%0)\n %1 = sqrt(%0)\n",
+       "line 5, column 13: '%1' is used before line 8 defines it; values that depend on one "
+       "another in a cycle have no order"},
       {head + "%0 = add(x)\n", "line 5, column 11: expected ',', found ')'"},
       {head + "%0 = square(x, x)\n", "line 5, column 14: expected ')', found ','"},
       {head + "%0 = sum(x, m)\n%1 = sum(%0, m)\n",
