@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <exception>
+#include <string_view>
 
 #include "ir/error.h"
 
@@ -20,18 +21,19 @@ constexpr int kMaxValueBytes = 64 << 20;
 
 bool is_corruption(const SQLite::Exception& error) {
   int code = error.getErrorCode() & 0xff;
-  return code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_FORMAT;
+  if (code == SQLITE_CORRUPT || code == SQLITE_NOTADB || code == SQLITE_FORMAT) return true;
+  // A damaged number of the schema's format has no code of its own (sqlite3InitOne).
+  return code == SQLITE_ERROR && std::string_view(error.what()) == "unsupported file format";
 }
 
 void throw_translated(const std::string& path, const SQLite::Exception& error) {
   const int extended = error.getExtendedErrorCode();
   const std::string detail = error.what();
+  if (is_corruption(error)) {
+    throw UserError(
+        fmt::format("database '{}' is corrupt ({}); move it away or restore a copy", path, detail));
+  }
   switch (error.getErrorCode() & 0xff) {
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
-    case SQLITE_FORMAT:
-      throw UserError(fmt::format("database '{}' is corrupt ({}); move it away or restore a copy",
-                                  path, detail));
     case SQLITE_FULL:
       throw UserError(fmt::format("database '{}' cannot be written: the disk is full", path));
     case SQLITE_BUSY:

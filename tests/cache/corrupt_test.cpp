@@ -115,6 +115,28 @@ TEST(Corrupt, FlippedBytes) {
   EXPECT_GT(noticed, kTrials / 4);
 }
 
+// Every bit of the header, that of the schema's format among them, which SQLite reports in a way of
+// its own.
+TEST(Corrupt, FlippedBitsOfTheHeader) {
+  TemporaryFolder folder;
+  const std::string sound = sound_file(), path = folder.file("a.db");
+  for (std::size_t bit = 0; bit < 800; ++bit) {
+    std::string bytes = sound;
+    bytes[bit / 8] = static_cast<char>(bytes[bit / 8] ^ (1 << (bit % 8)));
+    write_file(path, bytes);
+    use(path, true);
+    if (bit % 8 == bit / 8 % 8) {  // slower: one bit of each byte
+      write_file(path, bytes);
+      use(path, false);
+    }
+    try {
+      Database::open_packed(bytes, path);
+    } catch (const UserError& error) {
+      EXPECT_NE(std::string(error.what()).find(path), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST(Corrupt, OverwrittenPages) {
   TemporaryFolder folder;
   const std::string sound = sound_file();
