@@ -67,7 +67,7 @@ TEST(Accept, FiguresSayWhatWasChecked) {
   }
   for (const char* family :
        {"normal", "heavy_tailed", "outlier_channels", "mean_100_sigma", "mean_1000_sigma", "tiny",
-        "zero_row", "nan_row", "hostile_weights", "one_hot", "misaligned"})
+        "zero_row", "nan_row", "hostile_weights", "one_hot", "misaligned", "misaligned_tiny"})
     EXPECT_NE(std::find(seen.begin(), seen.end(), family), seen.end()) << family;
   EXPECT_EQ(figures.at("one_hot")[0].at("positions"), 130);
   EXPECT_FALSE(figures.at("other_m").empty());

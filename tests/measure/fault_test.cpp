@@ -1,6 +1,7 @@
 // Kernels that misbehave: a device whose launches go through the host's and then do harm.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <functional>
 
 #include "host_plan.h"
@@ -152,6 +153,14 @@ TEST(Faults, WrongOnlyWhereTheInputIsNotAligned) {
         if (off_alignment(c.inputs[0])) output(c)[kN + 2] *= 1.5f;
       },
       "misaligned (m=6)");
+}
+TEST(Faults, WrongOnlyForTinyInputsThatAreNotAligned) {
+  expect_refuted(
+      [](const Call& c) {
+        const auto* x = static_cast<const float*>(c.inputs[0]);
+        if (off_alignment(x) && std::abs(x[0]) < 1e-3f) output(c)[kN + 2] *= 1.5f;
+      },
+      "misaligned_tiny (m=6)");
 }
 TEST(Faults, StrayWriteBeforeAnOutputThatIsNotAligned) {
   expect_refuted(

@@ -14,7 +14,7 @@ struct ChildResult {
 
 // Runs `prefix` (a tool such as compute-sanitizer with its options; may be empty) followed by
 // this program with --gtest_filter=`test` and NAME=VALUE added to the environment, its output
-// going to `log`. Past `limit_s` its process group is killed.
+// going to `log`. Past `limit_s` seconds its process group is killed.
 ChildResult run_child(const std::vector<std::string>& prefix, const std::string& test,
                       const std::string& variable, const std::string& log, double limit_s);
 

@@ -12,11 +12,19 @@ __device__ __forceinline__ void tenon_rest() {
   __nanosleep((threadIdx.x / 32 * 5 + blockIdx.x * 3) % 7 * 700);
 }
 __device__ __forceinline__ void tenon_long_rest() { __nanosleep(4000); }
+// Before the first share's state is written: it is complete long after the others have arrived.
+__device__ __forceinline__ void tenon_late_share() {
+  if (blockIdx.y == 0 && threadIdx.x >= 32) __nanosleep(50000);
+}
+// Before a row's sum is published: the first rows of every 64 are late.
+__device__ __forceinline__ void tenon_late_rows(int row) {
+  if (row % 64 < 8) __nanosleep(50000);
+}
 )cuda";
 
-// Puts `text` behind the opening brace of every function `name`.
+// Puts `text` behind the opening brace of every function `name`, given with its result's type.
 void at_begin(std::string& source, const std::string& name, const std::string& text) {
-  const std::string start = "void " + name + "(";
+  const std::string start = name + "(";
   for (std::size_t at = 0; (at = source.find(start, at)) != std::string::npos;) {
     const std::size_t brace = source.find('{', at);
     if (brace == std::string::npos) return;
@@ -43,7 +51,7 @@ const char* name(Delay delay) { return delay == Delay::kLateCopies ? "late copie
 std::string delayed(const std::string& flat, Delay delay) {
   std::string source = flat;
   if (delay == Delay::kLateCopies) {
-    for (const char* copy : {"tma_load_2d", "bulk_load"})
+    for (const char* copy : {"void tma_load_2d", "void bulk_load"})
       at_begin(source, copy, "tenon_long_rest();");
   } else {
     for (const char* wait : {"mbarrier_wait", "mbarrier_wait_cluster", "cp_async_wait",
@@ -53,6 +61,8 @@ std::string delayed(const std::string& flat, Delay delay) {
     for (std::size_t at = 0; (at = source.find(barrier, at)) != std::string::npos;
          at += slow.size())
       source.replace(at, barrier.size(), slow);
+    at_begin(source, "bool merge_parts", "tenon_late_share();");
+    at_begin(source, "void publish", "tenon_late_rows(row);");
   }
   return kRest + source;
 }

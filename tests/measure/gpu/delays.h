@@ -9,7 +9,9 @@ namespace tenon::test {
 
 enum class Delay {
   kLateCopies,  // bulk copies are asked for late
-  kSlowWarps,   // after a wait or a barrier every warp rests, each for another time
+  // After a wait or a barrier every warp rests, each for another time; most of a split reduction's
+  // first share is written late, and some rows' sums are published late.
+  kSlowWarps,
 };
 inline constexpr Delay kDelays[] = {Delay::kLateCopies, Delay::kSlowWarps};
 const char* name(Delay delay);

@@ -9,26 +9,100 @@ namespace {
 struct Known {
   const char* kind;
   const char* place;  // all of SourceMutant::place
+  int occurrence;     // SourceMutant::occurrence; 0: all
   const char* edit;   // part of SourceMutant::edit
   const char* where;  // part of name(case); empty: holds for all
   const char* why;
 };
 
+constexpr const char* kAddsZero =
+    "elements past the end are zeros, of which a sum of squares takes "
+    "no notice";
+constexpr const char* kNotThere =
+    "the element past the array's end is not there, and nothing reads "
+    "it: compilers leave it out";
+constexpr const char* kInStep =
+    "the lanes of a warp meet again after every branch and run in step; "
+    "the memory model asks for the barrier all the same";
+
 constexpr Known kKnown[] = {
-    {"barrier", "device/portable/contraction.cuh loop", "cp_async_wait<0>();", "",
+    // Portable kernels.
+    {"barrier", "device/portable/contraction.cuh loop", 0, "cp_async_wait<0>();", "",
      "the group of every step was waited for in its step; those left are empty"},
-    {"barrier", "device/portable/contraction.cuh loop", "cp_async_commit();", " 17x101x37 ",
+    {"barrier", "device/portable/contraction.cuh loop", 0, "cp_async_commit();", " 17x101x37 ",
      "no row of an operand starts on 16 bytes: nothing is copied asynchronously"},
-    {"barrier", "device/portable/contraction.cuh loop", "cp_async_wait<K::kStages - 2>();",
+    {"barrier", "device/portable/contraction.cuh loop", 0, "cp_async_wait<K::kStages - 2>();",
      " 17x101x37 ", "no row of an operand starts on 16 bytes: nothing is copied asynchronously"},
-    {"mask", "device/portable/row_sums.cuh accumulate_row",
+    {"mask", "device/portable/operand_tile.cuh finish", 1, "for (int i = 0; i <= kOwned; ++i) {",
+     "rmsnorm_split_k ", kNotThere},
+    {"barrier", "device/portable/reduce.cuh block_sum", 1, "__syncthreads();", "rmsnorm_",
+     "there is one sum a row, so no earlier call whose scratch may still be read"},
+    {"mask", "device/portable/reduce.cuh block_sum", 2, "i <= kCount;", "", kNotThere},
+    {"bound", "device/portable/reduce.cuh block_sum", 2, "i <= kCount;", "", kNotThere},
+    {"mask", "device/portable/row_sums.cuh accumulate_row", 1,
      "k < end; k += kLanes * V) {  ->  for (int k = begin + lane * V; k <= end;", "",
      "of the run at the end nothing exists: it adds nothing"},
-    {"bound", "device/portable/row_sums.cuh accumulate_row",
+    {"bound", "device/portable/row_sums.cuh accumulate_row", 1,
      "k < end; k += kLanes * V) {  ->  for (int k = begin + lane * V; k <= end;", "",
      "of the run at the end nothing exists: it adds nothing"},
-    {"index", "device/portable/run.cuh store_run", "R::kBytes % 16 == 0) {  ->", "",
+    {"mask", "device/portable/row_sums.cuh accumulate_run", 1,
+     "if (j < valid) Pass::accumulate(s, row, others, x.at(j), j);  ->  if (true)", "rmsnorm_",
+     kAddsZero},
+    {"mask", "device/portable/row_sums.cuh accumulate_run", 1,
+     "if (j < valid) Pass::accumulate(s, row, others, x.at(j), j);  ->  if (j <= valid)",
+     "rmsnorm_", kAddsZero},
+    {"mask", "device/portable/rows.cuh load_cache", 1, "r <= K::kCachedRuns;", "", kNotThere},
+    {"bound", "device/portable/rows.cuh load_cache", 1, "r <= K::kCachedRuns;", "", kNotThere},
+    {"mask", "device/portable/rows.cuh run", 1, "exists = slot <= K::rows(args);", "",
+     "the row past the last is one of an intermediate result: it lies behind all that is read"},
+    {"off_by_one", "device/portable/rows.cuh run", 1, "(exists ? slot : K::rows(args) - 0);", "",
+     "threads without a row compute the one past the last, and store nothing"},
+    {"mask", "device/portable/rows.cuh run_output", 1, "n <= Output::kExtent;", "",
+     "of the run at the end nothing exists: nothing is read or stored"},
+    {"bound", "device/portable/rows.cuh run_output", 1, "n <= Output::kExtent;", "",
+     "of the run at the end nothing exists: nothing is read or stored"},
+    {"index", "device/portable/run.cuh store_run", 1, "R::kBytes % 16 == 0) {  ->", "",
      "runs of 16 or 32 bytes are stored one element after another: slower, the same"},
+    // Rows that a pass and an output stream are kept in registers, zeros behind their end.
+    {"extent", "kernel Pass0", 1,
+     "kExtent = 101;  ->  static constexpr int kFirst = 0, kCount = 1, "
+     "kExtent = 102;",
+     "rmsnorm_gamma_folded 17x101x37 ", kAddsZero},
+    {"extent", "kernel Pass0", 1,
+     "kExtent = 101;  ->  static constexpr int kFirst = 0, kCount = 1, "
+     "kExtent = 102;",
+     "rmsnorm_unfused 17x101x37 ", kAddsZero},
+    {"extent", "kernel Pass0", 1,
+     "kExtent = 325;  ->  static constexpr int kFirst = 0, kCount = 1, "
+     "kExtent = 326;",
+     "rmsnorm_unfused 24x325x64 ", kAddsZero},
+    // Weights in other orders.
+    {"mask", "device/hopper/repack.cuh repack", 1, "exists = row <= n && column < k;", "",
+     "the row behind the last is padding: what is computed with it is not stored"},
+    {"off_by_one", "device/hopper/repack.cuh repack", 1, "tiles_n = (rows + kTile - 0) / kTile;",
+     "", "a tile behind all rows reads and writes nothing"},
+    // small_m.
+    {"function", "device/small_m/weight_stream.cuh unit_columns", 0, "return max(", " unit=32,",
+     "units are one group of 32 columns, and one that begins before the end is whole"},
+    {"function", "device/small_m/weight_stream.cuh unit_count", 1, "return max(0, max(",
+     "rmsnorm_split_k 24x328x600 small_m(cluster=2, columns=64, early=1, groups=4, rows=32, "
+     "stages=3, unit=64, warps=3",
+     "every warp has all its units: two blocks of three warps of 64 columns are the 384 of W'"},
+    {"barrier", "device/small_m/multicast.cuh run_multicast", 1, "__syncwarp();", "", kInStep},
+    {"mask", "device/small_m/multicast.cuh run_multicast", 1, "s <= C::kStages;", "",
+     "the barriers behind the ring's lie in the 1024 bytes that aligning it may take, and takes at "
+     "most 896 of"},
+    {"bound", "device/small_m/multicast.cuh run_multicast", 1, "s <= C::kStages;", "",
+     "the barriers behind the ring's lie in the 1024 bytes that aligning it may take, and takes at "
+     "most 896 of"},
+    {"index", "device/small_m/multicast.cuh multicast_consume", 1,
+     "reinterpret_cast<unsigned long long>(p.y) / 4 == 0", "",
+     "pairs of results are stored one after another: slower, the same"},
+    // gemm.
+    {"barrier", "device/gemm/store.cuh wide", 0, "__syncwarp();", "", kInStep},
+    {"accumulator", "device/gemm/statistics.cuh read_sums", 1,
+     "for (int i = lane; i < workspace.rows / 64; i = 32)", " 200x",
+     "200 rows have fewer than 32 flags: no lane resets a second one"},
 };
 
 }  // namespace
@@ -36,6 +110,7 @@ constexpr Known kKnown[] = {
 const char* known_survivor(const MutationCase& c, const SourceMutant& mutant) {
   for (const Known& known : kKnown)
     if (mutant.kind == known.kind && mutant.place == known.place &&
+        (known.occurrence == 0 || mutant.occurrence == known.occurrence) &&
         mutant.edit.find(known.edit) != std::string::npos &&
         name(c).find(known.where) != std::string::npos)
       return known.why;

@@ -96,6 +96,23 @@ std::vector<BuiltMutant> build_mutants(const BuiltCase& built, std::size_t wante
   return out;
 }
 
+std::optional<BuiltMutant> build_same(const BuiltCase& other, const SourceMutant& mutant) {
+  for (std::size_t i = 0; i < other.sources.size(); ++i) {
+    if (other.launched[i].empty()) continue;
+    const std::optional<SourceMutant> same = same_edit(other.sources[i].text, mutant);
+    if (!same) continue;
+    const codegen::Compiled compiled =
+        codegen::compile({same->text, other.sources[i].entries}, other.target);
+    if (!compiled.ok || cubin_text(compiled.cubin, other.launched[i]) ==
+                            cubin_text(other.right.cubins[i], other.launched[i]))
+      continue;
+    BuiltMutant built{*same, i, other.right};
+    put(built.wrong, i, compiled);
+    return built;
+  }
+  return std::nullopt;
+}
+
 measure::Candidate build_delayed(const BuiltCase& built, Delay delay) {
   measure::Candidate candidate = built.right;
   for (std::size_t i = 0; i < built.sources.size(); ++i)

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <optional>
 #include <set>
 #include <string>
 #include <thread>
@@ -50,6 +51,9 @@ struct BuiltMutant {
 std::vector<BuiltMutant> build_mutants(const BuiltCase& built, std::size_t wanted,
                                        std::size_t start, std::set<std::string>& used,
                                        std::size_t at_once);
+
+// The same edit of another case's kernel; nothing where it has no such line, or the same code.
+std::optional<BuiltMutant> build_same(const BuiltCase& other, const SourceMutant& mutant);
 
 // The original with delays in every module; and a mutant of one module, with delays in all.
 measure::Candidate build_delayed(const BuiltCase& built, Delay delay);

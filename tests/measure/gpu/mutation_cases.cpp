@@ -6,8 +6,9 @@ namespace tenon::test {
 
 // Shapes: 24 x 320 x 600 is aligned, five steps of 64 columns; 20 x 328 x 301 still passes through
 // the copy engines, ragged in every dim; 17 x 101 x 37 does not, no row of it is aligned; k = 328
-// is copied asynchronously and leaves the last step ragged; 200 rows are for `gemm`, whose tiles of
-// 8 columns make more tiles than an H200 has multiprocessors.
+// is copied asynchronously and leaves the last step ragged; k = 584 is more than one chunk of a
+// ring of rows; 200 rows are for `gemm`, whose tiles of 8 columns make more tiles than an H200 has
+// multiprocessors.
 const std::vector<MutationCase>& mutation_cases() {
   static const std::vector<MutationCase> cases = {
       {"rmsnorm_one_pass", 24, 328, 600,
@@ -31,7 +32,7 @@ const std::vector<MutationCase>& mutation_cases() {
        "gemm(consumers=1, stages=2, statistics=4, tile_m=64, tile_n=8)", 4},
       {"rmsnorm_one_pass", 200, 320, 600,
        "gemm(consumers=2, ping_pong=1, slices=4, stages=3, statistics=3, tile_m=64, tile_n=8)", 4},
-      {"rmsnorm_one_pass", 200, 320, 600,
+      {"rmsnorm_one_pass", 200, 584, 600,
        "gemm(cluster_n=2, consumers=2, row_slots=3, stages=3, statistics=2, tile_m=128, tile_n=8)",
        4},
       {"rmsnorm_deferred_scale", 24, 320, 600,
@@ -65,8 +66,8 @@ const std::vector<MutationCase>& mutation_cases() {
       {"rmsnorm_prologue", 200, 328, 600,
        "contraction(stages=3, tile_k=32, tile_m=64, tile_n=64, warps_m=2, warps_n=2)", 6},
       {"rmsnorm_split_k", 24, 328, 600,
-       "contraction(splits=4, stages=2, tile_k=32, tile_m=16, tile_n=32, warps_m=1, warps_n=2)", 6},
-      {"rmsnorm_split_k", 24, 320, 600,
+       "contraction(splits=4, stages=2, tile_k=32, tile_m=16, tile_n=64, warps_m=1, warps_n=4)", 6},
+      {"rmsnorm_split_k", 24, 328, 600,
        "small_m(cluster=2, columns=64, early=1, groups=4, rows=32, stages=3, unit=64, warps=3, "
        "weights=0)",
        6},

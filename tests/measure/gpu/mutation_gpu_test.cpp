@@ -1,9 +1,10 @@
 // Wrong CUDA sources against numeric acceptance, on a GPU. Each mutant runs in a process of its
 // own, which may hang, fault or corrupt its context; the table says what killed it. One that
-// survives runs again with delays that right synchronization bears (delays.h), and where there is
-// a compute-sanitizer under its tools.
+// survives is tried in the other kernels that have the edited line, then with delays that right
+// synchronization bears (delays.h), and where there is a compute-sanitizer under its tools.
 //
 //   TENON_MUTATION_TABLE  a file to which the rows are appended (tab-separated)
+//   TENON_MUTATION_LIST   a file for the list of all mutants, made without a GPU
 //   TENON_SANITIZER       compute-sanitizer
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -20,6 +21,7 @@
 #include <sstream>
 
 #include "child_process.h"
+#include "cubin_text.h"
 #include "gpu.h"
 #include "ir/family.h"
 #include "ir/schedule.h"
@@ -32,8 +34,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr double kLimit = 20;    // seconds of one mutant; a right one takes about two
-constexpr double kBudget = 100;  // seconds after which no further mutant is begun
+// Seconds since the test began: no further mutant is begun, and what is not finished is left.
+constexpr double kLastStart = 100, kLastEnd = 112;
+constexpr double kLimit = 20;  // seconds of one child; an original takes about two
+constexpr double kSanitizedLimit = 200;
 constexpr int kAccepted = 0, kRefused = 10, kNotRun = 11, kBadSetup = 12;
 
 // Children at once, and compilations: each child also computes on the host.
@@ -78,32 +82,69 @@ Outcome outcome_of(const ChildResult& child, const fs::path& folder) {
   return {"numeric", reason};
 }
 
+const char* sanitizer() {
+  const char* path = std::getenv("TENON_SANITIZER");
+  return path == nullptr || *path == '\0' ? nullptr : path;
+}
+
 // Under the sanitizer a survivor may still show a race or an access out of bounds.
 Outcome sanitize(const fs::path& folder) {
-  const char* sanitizer = std::getenv("TENON_SANITIZER");
-  if (sanitizer == nullptr || *sanitizer == '\0') return {"survived", ""};
+  if (sanitizer() == nullptr) return {"survived", ""};
   for (const char* tool : {"memcheck", "racecheck", "synccheck", "initcheck"}) {
     const ChildResult child =
-        run_child({sanitizer, "--tool", tool, "--error-exitcode", "86"}, "MutantChild.Run",
-                  "TENON_MUTANT=" + folder.string(), (folder / tool).string(), 10 * kLimit);
+        run_child({sanitizer(), "--tool", tool, "--error-exitcode", "86"}, "MutantChild.Run",
+                  "TENON_MUTANT=" + folder.string(), (folder / tool).string(), kSanitizedLimit);
     if (child.code == 86) return {fmt::format("sanitizer: {}", tool), ""};
   }
   return {"survived", ""};
 }
 
 struct Row {
-  const MutationCase* of = nullptr;  // null: there was no time for it
+  const MutationCase* of = nullptr;  // null: it was not begun
   const BuiltMutant* mutant = nullptr;
   Outcome outcome;
 };
 
+std::string table_line(const std::string& means, const SourceMutant& m, const std::string& detail,
+                       const MutationCase& c) {
+  return fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", means, m.kind, m.place, described(m),
+                     detail.substr(0, 120), name(c));
+}
+
 void write_row(const Row& r) {
-  const SourceMutant& m = r.mutant->mutant;
-  const std::string line = fmt::format("{}\t{}\t{}\t{}\t{}\t{}\n", r.outcome.means, m.kind, m.place,
-                                       m.edit, r.outcome.detail.substr(0, 120), name(*r.of));
+  const std::string line = table_line(r.outcome.means, r.mutant->mutant, r.outcome.detail, *r.of);
   std::fputs(line.c_str(), stdout);
   if (const char* path = std::getenv("TENON_MUTATION_TABLE"))
     std::ofstream(path, std::ios::app) << line;
+}
+
+// All cases with their mutants. What is not made within `limit_s` seconds is left out.
+struct Built {
+  std::vector<BuiltCase> cases;
+  std::vector<std::vector<BuiltMutant>> mutants;  // of each case
+};
+Built build_all(const ir::Target& target, std::size_t threads, double limit_s) {
+  const auto start = std::chrono::steady_clock::now();
+  Built built;
+  built.cases.resize(mutation_cases().size());
+  in_parallel(built.cases.size(), threads, [&](std::size_t i) {
+    const MutationCase& c = mutation_cases()[i];
+    try {
+      built.cases[i] = build(c, target);
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << name(c) << ": " << e.what();
+    }
+  });
+  if (testing::Test::HasFailure()) return {};
+  std::set<std::string> used;
+  for (const BuiltCase& c : built.cases) {
+    const bool late =
+        std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count() > limit_s;
+    built.mutants.push_back(
+        late ? std::vector<BuiltMutant>{}
+             : build_mutants(c, c.mutation_case->mutants, built.mutants.size(), used, threads));
+  }
+  return built;
 }
 
 class mutation_on_gpu : public testing::Test {
@@ -115,41 +156,98 @@ class mutation_on_gpu : public testing::Test {
   }
   void TearDown() override { fs::remove_all(folder_); }
 
-  // Accepts or refuses a candidate in a child.
-  Outcome judge(const MutationCase& c, const measure::Candidate& candidate,
+  double seconds() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  }
+  bool late() const { return sanitizer() == nullptr && seconds() > kLastEnd - 1; }
+
+  // Accepts or refuses a candidate in a child; "unfinished" where the test's own time ends first.
+  Outcome judge(const MutationCase& c, const measure::Candidate& candidate, double limit,
                 fs::path* at = nullptr) {
+    if (late()) return {"unfinished", ""};
+    const double left = sanitizer() == nullptr ? kLastEnd - seconds() : limit;
     const fs::path folder = folder_ / std::to_string(count_++);
     write_folder(folder, c, candidate);
     const ChildResult child = run_child({}, "MutantChild.Run", "TENON_MUTANT=" + folder.string(),
-                                        (folder / "log").string(), kLimit);
+                                        (folder / "log").string(), std::min(limit, left));
     if (at) *at = folder;
+    if (child.end == ChildResult::kTimedOut && left < limit) return {"unfinished", ""};
     return outcome_of(child, folder);
   }
 
   // The original must be accepted, or its mutants' ends would say nothing.
   bool original_is_right(const MutationCase& c, const measure::Candidate& candidate,
-                         const char* how) {
-    const Outcome outcome = judge(c, candidate);
+                         const std::string& how) {
+    const Outcome outcome = judge(c, candidate, kLimit);
     if (outcome.means == "survived") return true;
+    if (outcome.means == "unfinished") return false;
     ADD_FAILURE() << name(c) << ", the original" << how << " is not accepted: " << outcome.means
                   << ": " << outcome.detail;
     return false;
   }
 
-  Outcome end_of(const BuiltCase& built, const BuiltMutant& mutant,
-                 const std::map<Delay, bool>& bears) {
-    const MutationCase& c = *built.mutation_case;
-    fs::path folder;
-    Outcome outcome = judge(c, mutant.wrong, &folder);
-    for (Delay delay : kDelays) {
-      if (outcome.means != "survived" || !bears.at(delay)) continue;
-      outcome = judge(c, build_delayed(built, mutant, delay));
-      if (outcome.means != "survived")
-        outcome.means = fmt::format("{}: {}", name(delay), outcome.means);
-    }
-    return outcome.means == "survived" ? sanitize(folder) : outcome;
+  // Is the original right with the delay? Asked once, where a survivor needs to know.
+  bool bears(const BuiltCase& built, Delay delay) {
+    Answer& answer = answers_.at({&built, delay});
+    std::call_once(answer.asked, [&] {
+      answer.yes = original_is_right(*built.mutation_case, build_delayed(built, delay),
+                                     std::string(" with ") + name(delay));
+    });
+    return answer.yes;
   }
 
+  Outcome end_of(const std::vector<BuiltCase>& cases, const BuiltCase& built,
+                 const BuiltMutant& mutant, double limit) {
+    const MutationCase& c = *built.mutation_case;
+    fs::path folder;
+    Outcome outcome = judge(c, mutant.wrong, limit, &folder);
+    if (outcome.means != "survived") return outcome;
+    if (const char* why = known_survivor(c, mutant.mutant)) return {"survived, explained", why};
+    // A missing wait shows with delays first, other edits in other kernels.
+    const bool wait = mutant.mutant.kind == "barrier";
+    for (const bool delays : {wait, !wait}) {
+      outcome = delays ? with_delays(built, mutant, limit) : elsewhere(cases, built, mutant, limit);
+      if (outcome.means != "survived") return outcome;
+    }
+    return sanitize(folder);
+  }
+
+  Outcome with_delays(const BuiltCase& built, const BuiltMutant& mutant, double limit) {
+    for (Delay delay : kDelays) {
+      if (late()) return {"unfinished", ""};
+      if (!bears(built, delay)) continue;
+      Outcome outcome = judge(*built.mutation_case, build_delayed(built, mutant, delay), 2 * limit);
+      if (outcome.means == "survived") continue;
+      if (outcome.means != "unfinished")
+        outcome.means = fmt::format("{}: {}", name(delay), outcome.means);
+      return outcome;
+    }
+    return {"survived", ""};
+  }
+
+  Outcome elsewhere(const std::vector<BuiltCase>& cases, const BuiltCase& built,
+                    const BuiltMutant& mutant, double limit) {
+    for (const BuiltCase& other : cases) {
+      if (&other == &built) continue;
+      if (late()) return {"unfinished", ""};
+      const std::optional<BuiltMutant> same = build_same(other, mutant.mutant);
+      if (!same) continue;
+      Outcome outcome = judge(*other.mutation_case, same->wrong, limit);
+      if (outcome.means == "survived") continue;
+      if (outcome.means != "unfinished")
+        outcome = {"elsewhere: " + outcome.means,
+                   fmt::format("{}: {}", name(*other.mutation_case), outcome.detail)};
+      return outcome;
+    }
+    return {"survived", ""};
+  }
+
+  struct Answer {
+    std::once_flag asked;
+    bool yes = false;
+  };
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::map<std::pair<const BuiltCase*, Delay>, Answer> answers_;
   fs::path folder_;
   std::atomic<std::size_t> count_ = 0;
 };
@@ -158,88 +256,84 @@ TEST_F(mutation_on_gpu, WrongSourcesAreKilled) {
   TENON_REQUIRE_GPU(device);
   const ir::Target target = device->info().target;
   device.reset();  // the children have it
-  const auto start = std::chrono::steady_clock::now();
-  auto seconds = [&] {
-    return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  };
-  std::vector<BuiltCase> cases(mutation_cases().size());
-  in_parallel(cases.size(), at_once(), [&](std::size_t i) {
-    const MutationCase& c = mutation_cases()[i];
-    try {
-      cases[i] = build(c, target);
-    } catch (const std::exception& e) {
-      ADD_FAILURE() << name(c) << ": " << e.what();
-    }
-  });
+  const Built built = build_all(target, std::max(2U, std::thread::hardware_concurrency()), 60);
   ASSERT_FALSE(HasFailure());
-  std::vector<std::vector<BuiltMutant>> mutants;
-  std::set<std::string> used;
-  for (const BuiltCase& built : cases)
-    mutants.push_back(
-        build_mutants(built, built.mutation_case->mutants, mutants.size(), used, at_once()));
+  const std::vector<BuiltCase>& cases = built.cases;
+  for (const BuiltCase& c : cases)
+    for (Delay delay : kDelays) answers_[{&c, delay}];
   std::printf("compiled after %.0f s\n", seconds());
 
-  // Whether the originals are accepted, as they are and with each delay.
-  std::vector<std::map<Delay, bool>> bears(cases.size());
-  for (auto& b : bears)
-    for (Delay delay : kDelays) b[delay] = false;
-  const std::size_t ways = 1 + std::size(kDelays);
-  in_parallel(cases.size() * ways, at_once(), [&](std::size_t i) {
-    const BuiltCase& built = cases[i / ways];
-    const MutationCase& c = *built.mutation_case;
-    if (i % ways == 0) {
-      original_is_right(c, built.right, "");
-      return;
-    }
-    const Delay delay = kDelays[i % ways - 1];
-    try {
-      bears[i / ways].at(delay) = original_is_right(c, build_delayed(built, delay), name(delay));
-    } catch (const std::exception& e) {
-      ADD_FAILURE() << name(c) << ", " << name(delay) << ": " << e.what();
+  std::atomic<double> slowest = 0;
+  std::vector<char> right(cases.size());
+  in_parallel(cases.size(), at_once(), [&](std::size_t i) {
+    const double began = seconds();
+    right[i] = original_is_right(*cases[i].mutation_case, cases[i].right, "");
+    const double took = seconds() - began;
+    for (double seen = slowest; took > seen && !slowest.compare_exchange_weak(seen, took);) {
     }
   });
-  std::printf("originals after %.0f s\n", seconds());
+  // What takes much longer than every original hangs.
+  const double limit = std::clamp(4 * slowest, 8.0, kLimit);
+  std::printf("originals after %.0f s; a mutant's limit is %.0f s\n", seconds(), limit);
 
   // Every case's first mutants first, so that all have some when the time is over.
   std::vector<std::pair<std::size_t, const BuiltMutant*>> all;
   for (std::size_t i = 0, before = 1; before != all.size(); ++i) {
     before = all.size();
     for (std::size_t c = 0; c < cases.size(); ++c)
-      if (i < mutants[c].size()) all.emplace_back(c, &mutants[c][i]);
+      if (right[c] != 0 && i < built.mutants[c].size()) all.emplace_back(c, &built.mutants[c][i]);
   }
   std::vector<Row> rows(all.size());
   in_parallel(all.size(), at_once(), [&](std::size_t i) {
-    if (seconds() > kBudget) return;
+    if (sanitizer() == nullptr && seconds() > kLastStart) return;
     const auto [c, mutant] = all[i];
     rows[i] = {cases[c].mutation_case, mutant, {}};
     try {
-      rows[i].outcome = end_of(cases[c], *mutant, bears[c]);
+      rows[i].outcome = end_of(cases, cases[c], *mutant, limit);
     } catch (const std::exception& e) {
       ADD_FAILURE() << name(*rows[i].of) << ": " << e.what();
     }
   });
 
-  std::erase_if(rows, [](const Row& row) { return row.of == nullptr; });
   std::map<std::string, int> means, fixtures;
-  for (Row& row : rows) {
-    if (row.outcome.means == "survived") {
-      if (const char* why = known_survivor(*row.of, row.mutant->mutant))
-        row.outcome = {"survived, explained", why};
-      else
-        ADD_FAILURE() << "survived: " << name(*row.of) << ": " << row.mutant->mutant.place << ": "
-                      << row.mutant->mutant.edit;
-    }
+  int counted = 0;
+  for (const Row& row : rows) {
+    if (row.of == nullptr) continue;
+    if (row.outcome.means == "survived")
+      ADD_FAILURE() << "survived: " << name(*row.of) << ": " << row.mutant->mutant.place << ": "
+                    << described(row.mutant->mutant);
     ++means[row.outcome.means];
-    ++fixtures[row.of->fixture];
     write_row(row);
+    if (row.outcome.means == "unfinished") continue;
+    ++counted;
+    ++fixtures[row.of->fixture];
   }
-  EXPECT_GE(rows.size(), 100U);
+  EXPECT_GE(counted, 100);
   for (const std::string& fixture : embedded_fixtures())
-    EXPECT_GE(fixtures[fixture], 15) << fixture;
+    EXPECT_GE(fixtures[fixture], 12) << fixture;
   std::string summary;
   for (const auto& [mean, count] : means) summary += fmt::format("{} {}; ", mean, count);
-  std::printf("%zu of %zu mutants in %.0f s: %s\n", rows.size(), all.size(), seconds(),
-              summary.c_str());
+  std::printf("%d of %zu mutants in %.0f s: %s\n", counted, all.size(), seconds(), summary.c_str());
+}
+
+// Right kernels bear every delay: what is refused with one lacks a wait.
+using delays_on_gpu = mutation_on_gpu;
+TEST_F(delays_on_gpu, OriginalsAreAccepted) {
+  TENON_REQUIRE_GPU(device);
+  const ir::Target target = device->info().target;
+  device.reset();
+  const std::size_t ways = std::size(kDelays);
+  in_parallel(mutation_cases().size() * ways, at_once(), [&](std::size_t i) {
+    const MutationCase& c = mutation_cases()[i / ways];
+    const Delay delay = kDelays[i % ways];
+    try {
+      EXPECT_TRUE(original_is_right(c, build_delayed(build(c, target), delay),
+                                    std::string(" with ") + name(delay)))
+          << name(c);
+    } catch (const std::exception& e) {
+      ADD_FAILURE() << name(c) << ", " << name(delay) << ": " << e.what();
+    }
+  });
 }
 
 // The child: accepts or refuses the candidate of $TENON_MUTANT, writes why, and leaves at once.
@@ -359,6 +453,52 @@ TEST(mutation_sources, CompileToOtherCode) {
   EXPECT_EQ(used.size(), 6U);
 }
 
+// What the GPU test will run, made without a GPU: enough mutants of every fixture, and each of them
+// other instructions than its original. All cases take minutes on few cores, so only with
+// TENON_MUTATION_LIST; else one of each family.
+TEST(mutation_sources, EveryCaseHasItsMutants) {
+  std::string why;
+  if (!codegen::nvrtc_available(&why)) GTEST_SKIP() << why;
+  const ir::Target target = ir::target_from_name("sm_90a");
+  const std::size_t threads = std::max(2U, std::thread::hardware_concurrency());
+  auto check = [](const BuiltCase& c, const std::vector<BuiltMutant>& mutants) {
+    for (const BuiltMutant& m : mutants)
+      EXPECT_NE(cubin_text(m.wrong.cubins[m.module], c.launched[m.module]),
+                cubin_text(c.right.cubins[m.module], c.launched[m.module]))
+          << described(m.mutant);
+  };
+  const char* list = std::getenv("TENON_MUTATION_LIST");
+  if (list == nullptr) {
+    std::set<std::string> used, families;
+    for (const MutationCase& c : mutation_cases()) {
+      const ir::Schedule schedule = ir::parse_schedule(c.schedule);
+      if (!families.insert(schedule.kernels.back().family).second) continue;
+      const BuiltCase built = build(c, target);
+      const std::vector<BuiltMutant> mutants = build_mutants(built, 2, 0, used, threads);
+      EXPECT_EQ(mutants.size(), 2U) << name(c);
+      check(built, mutants);
+    }
+    return;
+  }
+  const Built built = build_all(target, threads, 3600);
+  std::ofstream out(list);
+  std::map<std::string, std::size_t> fixtures;
+  std::size_t all = 0;
+  for (std::size_t i = 0; i < built.mutants.size(); ++i) {
+    const BuiltCase& c = built.cases[i];
+    check(c, built.mutants[i]);
+    EXPECT_EQ(built.mutants[i].size(), c.mutation_case->mutants) << name(*c.mutation_case);
+    all += built.mutants[i].size();
+    fixtures[c.mutation_case->fixture] += built.mutants[i].size();
+    for (const BuiltMutant& m : built.mutants[i]) {
+      const char* known = known_survivor(*c.mutation_case, m.mutant);
+      out << table_line(known ? "explained" : "", m.mutant, known ? known : "", *c.mutation_case);
+    }
+  }
+  EXPECT_GE(all, 120U);
+  for (const std::string& fixture : embedded_fixtures()) EXPECT_GE(fixtures[fixture], 18U);
+}
+
 // A delay is put into the text.
 TEST(mutation_sources, DelaysChangeTheText) {
   const std::string flat =
@@ -370,6 +510,28 @@ TEST(mutation_sources, DelaysChangeTheText) {
   const std::string slow = delayed(flat, Delay::kSlowWarps);
   EXPECT_NE(slow.find("  }\ntenon_rest();\n}"), std::string::npos) << slow;
   EXPECT_NE(slow.find("__syncthreads(), tenon_rest();"), std::string::npos) << slow;
+  EXPECT_NE(delayed("__device__ bool merge_parts(int a) { return a; }\n", Delay::kSlowWarps)
+                .find("{ tenon_late_share(); return a; }"),
+            std::string::npos);
+}
+
+// Equal lines of a function are told apart, and an edit is found again in another source.
+TEST(mutation_sources, EditsAreFoundAgain) {
+  const std::string one =
+      "__device__ void f() {\n  __syncthreads();\n  g();\n  __syncthreads();\n}\n";
+  const std::string two = "__device__ void h() {\n  __syncthreads();\n}\n" + one;
+  std::vector<SourceMutant> barriers;
+  for (SourceMutant& m : source_mutants(one))
+    if (m.kind == "barrier") barriers.push_back(std::move(m));
+  ASSERT_EQ(barriers.size(), 2U);
+  EXPECT_EQ(described(barriers[0]), "__syncthreads();  ->  ;");
+  EXPECT_EQ(described(barriers[1]), "[2] __syncthreads();  ->  ;");
+  const std::optional<SourceMutant> same = same_edit(two, barriers[1]);
+  ASSERT_TRUE(same.has_value());
+  EXPECT_EQ(same->text,
+            "__device__ void h() {\n  __syncthreads();\n}\n"
+            "__device__ void f() {\n  __syncthreads();\n  g();\n;\n}\n");
+  EXPECT_FALSE(same_edit("__device__ void f() {\n  __syncthreads();\n}\n", barriers[1]));
 }
 
 }  // namespace

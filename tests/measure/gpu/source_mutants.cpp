@@ -83,6 +83,7 @@ std::string trimmed(const std::string& line) {
   return first == std::string::npos ? "" : line.substr(first);
 }
 
+constexpr const char* kArrow = "  ->  ";
 constexpr const char* kMarker = "//@ ";  // before the name of the file that the next lines are of
 
 // The function, or failing that the struct or namespace, whose definition began last. Signatures
@@ -150,13 +151,22 @@ std::string flatten(const std::string& source) {
   return out;
 }
 
-std::vector<SourceMutant> source_mutants(const std::string& flat) {
-  static const std::vector<std::regex> patterns = [] {
-    std::vector<std::regex> all;
-    for (const Rule& rule : kRules) all.emplace_back(rule.pattern);
-    return all;
-  }();
-  std::vector<SourceMutant> out;
+std::string described(const SourceMutant& mutant) {
+  return (mutant.occurrence > 1 ? "[" + std::to_string(mutant.occurrence) + "] " : "") +
+         mutant.edit;
+}
+
+namespace {
+
+struct Line {
+  std::size_t start;  // in the text
+  std::string text, place;
+  int occurrence;
+};
+
+std::vector<Line> lines_of_code(const std::string& flat) {
+  std::vector<Line> out;
+  std::map<std::string, int> seen;  // by place and line
   std::istringstream stream(flat);
   std::size_t start = 0;
   std::string file;
@@ -165,18 +175,53 @@ std::vector<SourceMutant> source_mutants(const std::string& flat) {
     if (line.rfind(kMarker, 0) == 0) file = line.substr(std::string(kMarker).size());
     if (!is_code(line)) continue;
     const std::string place = file + " " + names.of(line);
-    for (std::size_t r = 0; r < patterns.size(); ++r)
-      for (std::sregex_iterator it(line.begin(), line.end(), patterns[r]), end; it != end; ++it) {
-        const std::string to = replacement_of(kRules[r], *it);
-        if (to == it->str() || is_counter_of_loop(kRules[r], line, *it)) continue;
-        std::string changed = line;
-        changed.replace(static_cast<std::size_t>(it->position()),
-                        static_cast<std::size_t>(it->length()), to);
-        out.push_back({kRules[r].kind, place, trimmed(line) + "  ->  " + trimmed(changed),
-                       flat.substr(0, start) + changed + flat.substr(start + line.size())});
-      }
+    out.push_back({start, line, place, ++seen[place + "\n" + trimmed(line)]});
   }
   return out;
+}
+
+std::string with_line(const std::string& flat, const Line& line, const std::string& changed) {
+  return flat.substr(0, line.start) + changed + flat.substr(line.start + line.text.size());
+}
+
+}  // namespace
+
+std::vector<SourceMutant> source_mutants(const std::string& flat) {
+  static const std::vector<std::regex> patterns = [] {
+    std::vector<std::regex> all;
+    for (const Rule& rule : kRules) all.emplace_back(rule.pattern);
+    return all;
+  }();
+  std::vector<SourceMutant> out;
+  for (const Line& line : lines_of_code(flat))
+    for (std::size_t r = 0; r < patterns.size(); ++r)
+      for (std::sregex_iterator it(line.text.begin(), line.text.end(), patterns[r]), end; it != end;
+           ++it) {
+        const std::string to = replacement_of(kRules[r], *it);
+        if (to == it->str() || is_counter_of_loop(kRules[r], line.text, *it)) continue;
+        std::string changed = line.text;
+        changed.replace(static_cast<std::size_t>(it->position()),
+                        static_cast<std::size_t>(it->length()), to);
+        out.push_back({kRules[r].kind, line.place, line.occurrence,
+                       trimmed(line.text) + kArrow + trimmed(changed),
+                       with_line(flat, line, changed)});
+      }
+  return out;
+}
+
+std::optional<SourceMutant> same_edit(const std::string& flat, const SourceMutant& mutant) {
+  const std::size_t arrow = mutant.edit.find(kArrow);
+  const std::string before = mutant.edit.substr(0, arrow),
+                    after = mutant.edit.substr(arrow + std::string(kArrow).size());
+  for (const Line& line : lines_of_code(flat)) {
+    if (line.occurrence != mutant.occurrence || line.place != mutant.place ||
+        trimmed(line.text) != before)
+      continue;
+    SourceMutant same = mutant;
+    same.text = with_line(flat, line, after);
+    return same;
+  }
+  return std::nullopt;
 }
 
 std::vector<SourceMutant> spread(const std::vector<SourceMutant>& all, std::size_t count,
