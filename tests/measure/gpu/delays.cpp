@@ -51,7 +51,7 @@ const char* name(Delay delay) { return delay == Delay::kLateCopies ? "late copie
 std::string delayed(const std::string& flat, Delay delay) {
   std::string source = flat;
   if (delay == Delay::kLateCopies) {
-    for (const char* copy : {"void tma_load_2d", "void bulk_load"})
+    for (const char* copy : {"void tma_load_2d", "void bulk_load", "void mbarrier_init"})
       at_begin(source, copy, "tenon_long_rest();");
   } else {
     for (const char* wait : {"mbarrier_wait", "mbarrier_wait_cluster", "cp_async_wait",

@@ -8,7 +8,7 @@
 namespace tenon::test {
 
 enum class Delay {
-  kLateCopies,  // bulk copies are asked for late
+  kLateCopies,  // bulk copies are asked for late, and their barriers are made late
   // After a wait or a barrier every warp rests, each for another time; most of a split reduction's
   // first share is written late, and some rows' sums are published late.
   kSlowWarps,

@@ -13,6 +13,7 @@ struct Known {
   const char* edit;   // part of SourceMutant::edit
   const char* where;  // part of name(case); empty: holds for all
   const char* why;
+  bool last = false;  // asked for only when other kernels and delays have not shown it either
 };
 
 constexpr const char* kAddsZero =
@@ -24,6 +25,10 @@ constexpr const char* kNotThere =
 constexpr const char* kInStep =
     "the lanes of a warp meet again after every branch and run in step; "
     "the memory model asks for the barrier all the same";
+
+constexpr const char* kUndefined =
+    "what has no value may have any: the compiler, or the memory, "
+    "gave it the right one";
 
 constexpr Known kKnown[] = {
     // Portable kernels.
@@ -39,6 +44,13 @@ constexpr Known kKnown[] = {
      "there is one sum a row, so no earlier call whose scratch may still be read"},
     {"mask", "device/portable/reduce.cuh block_sum", 2, "i <= kCount;", "", kNotThere},
     {"bound", "device/portable/reduce.cuh block_sum", 2, "i <= kCount;", "", kNotThere},
+    {"mask", "device/portable/reduce.cuh block_sum", 1, "w <= kWarps; ++w)", "", kUndefined, true},
+    {"bound", "device/portable/reduce.cuh block_sum", 1, "w <= kWarps; ++w)", "", kUndefined, true},
+    {"mask", "device/portable/row_sums.cuh accumulate_run", 1, "j <= V; ++j) Pass::accumulate", "",
+     kUndefined, true},
+    {"bound", "device/portable/row_sums.cuh accumulate_run", 1, "j <= V; ++j) Pass::accumulate", "",
+     kUndefined, true},
+    {"bound", "device/portable/run.cuh clear", 1, "int i = 1; i < kWords;", "", kUndefined, true},
     {"mask", "device/portable/row_sums.cuh accumulate_row", 1,
      "k < end; k += kLanes * V) {  ->  for (int k = begin + lane * V; k <= end;", "",
      "of the run at the end nothing exists: it adds nothing"},
@@ -61,6 +73,8 @@ constexpr Known kKnown[] = {
      "of the run at the end nothing exists: nothing is read or stored"},
     {"bound", "device/portable/rows.cuh run_output", 1, "n <= Output::kExtent;", "",
      "of the run at the end nothing exists: nothing is read or stored"},
+    {"mask", "device/portable/rows.cuh run_output", 1, "if (true) write_run", "",
+     "of a run behind the end nothing exists: nothing is read or stored"},
     {"index", "device/portable/run.cuh store_run", 1, "R::kBytes % 16 == 0) {  ->", "",
      "runs of 16 or 32 bytes are stored one element after another: slower, the same"},
     // Rows that a pass and an output stream are kept in registers, zeros behind their end.
@@ -81,7 +95,15 @@ constexpr Known kKnown[] = {
      "the row behind the last is padding: what is computed with it is not stored"},
     {"off_by_one", "device/hopper/repack.cuh repack", 1, "tiles_n = (rows + kTile - 0) / kTile;",
      "", "a tile behind all rows reads and writes nothing"},
+    {"accumulator", "device/hopper/any_alignment.cuh product_at_any_alignment", 1,
+     "->  float product;", "", kUndefined, true},
+    {"accumulator", "device/hopper/any_alignment.cuh product_at_any_alignment", 1,
+     "->  float sums[Stats::kCount > 0 ? Stats::kCount : 1];", "", kUndefined, true},
     // small_m.
+    {"mask", "device/small_m/finishing.cuh add_sums", 1, "c <= Stats::kCount;", "",
+     "the sum past a row's last is the next row's first, which is set after it"},
+    {"bound", "device/small_m/finishing.cuh add_sums", 1, "c <= Stats::kCount;", "",
+     "the sum past a row's last is the next row's first, which is set after it"},
     {"function", "device/small_m/weight_stream.cuh unit_columns", 0, "return max(", " unit=32,",
      "units are one group of 32 columns, and one that begins before the end is whole"},
     {"function", "device/small_m/weight_stream.cuh unit_count", 1, "return max(0, max(",
@@ -98,7 +120,22 @@ constexpr Known kKnown[] = {
     {"index", "device/small_m/multicast.cuh multicast_consume", 1,
      "reinterpret_cast<unsigned long long>(p.y) / 4 == 0", "",
      "pairs of results are stored one after another: slower, the same"},
+    {"off_by_one", "device/small_m/multicast.cuh run_multicast", 1, "(p.k + L::kStageColumns - 0)",
+     "x320x", "a step behind the end of K: the copy engine fills it with zeros"},
+    {"barrier", "device/small_m/multicast.cuh multicast_consume", 1, "wgmma_wait<1>();", "",
+     "a product is over long before the copy arrives that waits for its slot, and nothing can "
+     "delay "
+     "the tensor cores alone"},
     // gemm.
+    {"accumulator", "device/gemm/consumer.cuh consume", 1,
+     "->  float sums[P::kBlocks][P::kSumSlots];", "", kUndefined, true},
+    {"mask", "device/gemm/statistics.cuh join_row_pairs", 1, "c <= P::kSums;",
+     "gemm(consumers=1, stages=2, statistics=4, tile_m=64", kNotThere},
+    {"barrier", "device/gemm/statistics.cuh read_sums", 0, "__syncwarp();", "", kInStep},
+    {"mask", "device/gemm/store.cuh wide", 1, "j + 1 <= kWords;", "",
+     "where they are odd one word more is turned around, and not stored"},
+    {"bound", "device/gemm/store.cuh wide", 1, "j + 1 <= kWords;", "",
+     "where they are odd one word more is turned around, and not stored"},
     {"barrier", "device/gemm/store.cuh wide", 0, "__syncwarp();", "", kInStep},
     {"accumulator", "device/gemm/statistics.cuh read_sums", 1,
      "for (int i = lane; i < workspace.rows / 64; i = 32)", " 200x",
@@ -107,9 +144,9 @@ constexpr Known kKnown[] = {
 
 }  // namespace
 
-const char* known_survivor(const MutationCase& c, const SourceMutant& mutant) {
+const char* known_survivor(const MutationCase& c, const SourceMutant& mutant, bool last) {
   for (const Known& known : kKnown)
-    if (mutant.kind == known.kind && mutant.place == known.place &&
+    if (known.last == last && mutant.kind == known.kind && mutant.place == known.place &&
         (known.occurrence == 0 || mutant.occurrence == known.occurrence) &&
         mutant.edit.find(known.edit) != std::string::npos &&
         name(c).find(known.where) != std::string::npos)

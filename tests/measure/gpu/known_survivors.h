@@ -10,7 +10,8 @@
 
 namespace tenon::test {
 
-// The reason, or null.
-const char* known_survivor(const MutationCase& c, const SourceMutant& mutant);
+// The reason, or null. Some reasons are given at `last` only: when the edit has been tried in other
+// kernels and with delays too.
+const char* known_survivor(const MutationCase& c, const SourceMutant& mutant, bool last = false);
 
 }  // namespace tenon::test

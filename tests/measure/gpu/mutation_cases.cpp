@@ -78,6 +78,8 @@ const std::vector<MutationCase>& mutation_cases() {
       {"rmsnorm_unfused", 24, 325, 64, "rows(group=8, threads=64); library(algorithm=0)", 7},
       {"rmsnorm_unfused", 17, 101, 37, "rows(group=128, threads=128); library(algorithm=0)", 7},
       {"rmsnorm_unfused", 20, 332, 64, "rows(group=32, threads=128); library(algorithm=0)", 7},
+      {"rmsnorm_one_pass", 200, 320, 600,
+       "gemm(consumers=2, ping_pong=1, stages=3, statistics=5, tile_m=64, tile_n=8)", 5},
   };
   return cases;
 }
