@@ -114,8 +114,39 @@ class RandomTest {
   }
 
  private:
+  // The settings that the options name; false, with the verdict, when one is none.
+  bool take_settings() {
+    const std::size_t rank = program_.signature.dims.size();
+    for (const ScaledDims& dims : options_.at) {
+      const auto within = [&](const std::vector<std::int64_t>& v) {
+        return v.size() == rank && std::all_of(v.begin(), v.end(), [](std::int64_t x) {
+                 return x >= 1 && x <= kLargestExtent;
+               });
+      };
+      if (!within(dims.extents) || !within(dims.partition.grid) || !within(dims.partition.loop)) {
+        verdict(Verdict::kUnsupported,
+                fmt::format("an extent or a number of parts for each of {} dims, each 1 to {}, "
+                            "is needed to test at",
+                            rank, kLargestExtent));
+        return false;
+      }
+      if (!(work(program_, dims) + work(graph_, dims) <= kMaxWork)) {
+        verdict(Verdict::kUnknown,
+                fmt::format("the dims to test at need more than {:.0e} operations", kMaxWork));
+        return false;
+      }
+      Setting setting;
+      setting.dims = dims;
+      setting.seed = derive(options_.seed, {1, settings_.size()});
+      examine(setting);
+      settings_.push_back(std::move(setting));
+    }
+    return true;
+  }
+
   // Dims and structure of both settings; false, with the verdict, when there are none.
   bool choose_settings() {
+    if (!options_.at.empty()) return take_settings();
     const std::vector<DimUse> uses = dim_uses(graph_);
     for (std::int64_t parts : {2, 3}) {
       Setting chosen;

@@ -28,9 +28,6 @@ bool good_cut(std::int64_t extent, std::int64_t parts, bool whole_steps) {
   return c.parts == parts && share >= 2 && (whole_steps || c.last < share);
 }
 
-constexpr std::int64_t kLargestExtent = 31;  // prime factors of every extent stay below the
-                                             // residues that primes.h guarantees
-
 constexpr std::int64_t kLargestRagged = 9;  // of a proof: beyond it whole parts are accepted
 
 bool contains(const std::vector<std::int64_t>& v, std::int64_t x) {

@@ -18,6 +18,9 @@ struct ScaledDims {
   ir::Partition partition;
 };
 
+// Prime factors of every extent stay below the residues that primes.h guarantees.
+inline constexpr std::int64_t kLargestExtent = 31;
+
 // How the block graphs of a µGraph tile a dim.
 struct DimUse {
   bool grid = false;  // some block graph's grid has it

@@ -9,6 +9,7 @@
 
 #include "ir/mugraph.h"
 #include "ir/program.h"
+#include "verifier/scaled_dims.h"
 
 namespace tenon::verifier {
 
@@ -37,9 +38,12 @@ struct RandomOptions {
   std::uint64_t seed = 0;
   int trials = 3;           // per prime, at least
   double bound_log2 = -60;  // repeat until the false-accept bound is below 2^this
+  // Extents, and parts of each dim, to test at; by default two choices of the test's own.
+  std::vector<ScaledDims> at = {};
 };
 // Prime-field test at dims that are pairwise distinct, ragged, and keep every grid and loop
-// dim at two or more steps. docs/verification.md states the bound.
+// dim at two or more steps, or at those that the options name (unsupported where an extent is
+// not within 1 … 31). docs/verification.md states the bound.
 Evidence random_test(const ir::Program& program, const ir::MuGraph& graph,
                      const RandomOptions& options);
 

@@ -171,6 +171,32 @@ TEST(Limits, AbsoluteValueIsNotTheIdentity) {
   EXPECT_EQ(z3_check(program, graph, {}).verdict, Verdict::kRefuted);
 }
 
+// 1/2 is 1/k where k = 2, and only there: the test is made at the dims that it is told.
+TEST(Limits, DimsOfTheRandomTestCanBeNamed) {
+  const ir::Program program = ir::parse_program(
+      "program p\ndims m, k\ninput x: T[m, k] activation\n%0 = const(1/k)\n%1 = mul(x, %0)\n"
+      "output y: T = %1\n");
+  const ir::MuGraph graph = ir::parse_mugraph(
+      "mugraph p\ndims m, k\ninput x: T[m, k] activation\noutput y: T[m, k]\n"
+      "kernel main {\n  grid m\n  load x [m: grid, k]\n  %0 = const(1/2)\n  %1 = mul(x, %0)\n"
+      "  store y = %1\n}\n");
+  RandomOptions options;
+  options.at = {{{5, 2}, {{2, 1}, {1, 1}}}};
+  const Evidence equal = random_test(program, graph, options);
+  EXPECT_EQ(equal.verdict, Verdict::kPass) << equal.reason;
+  const nlohmann::json dims = nlohmann::json::parse(equal.figures)["dims"];
+  EXPECT_EQ(dims, nlohmann::json::parse(R"([{"m": 5, "k": 2}])"));
+  options.at.push_back({{5, 3}, {{2, 1}, {1, 1}}});
+  EXPECT_EQ(random_test(program, graph, options).verdict, Verdict::kRefuted);
+  // A dim too few, no part at all, an extent beyond what the field's square roots serve.
+  for (const ScaledDims& wrong :
+       {ScaledDims{{5}, {{2, 1}, {1, 1}}}, ScaledDims{{5, 2}, {{0, 1}, {1, 1}}},
+        ScaledDims{{5, 37}, {{2, 1}, {1, 1}}}}) {
+    options.at = {wrong};
+    EXPECT_EQ(random_test(program, graph, options).verdict, Verdict::kUnsupported);
+  }
+}
+
 // A constant that agrees modulo nothing but one prime is still caught.
 TEST(Limits, ConstantThatAPrimeHides) {
   const ir::Program program = ir::parse_program(
