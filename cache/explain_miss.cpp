@@ -51,6 +51,13 @@ std::pair<int, std::string> differences(const std::string& stored, const std::st
     text += fmt::format("{}{} is {}, not {}", text.empty() ? "" : "; ", name, value,
                         same == want.end() ? "unset" : same->second);
   }
+  for (const auto& [name, value] : want) {
+    if (std::any_of(have.begin(), have.end(),
+                    [&name = name](const auto& f) { return f.first == name; }))
+      continue;
+    ++count;
+    text += fmt::format("{}{} is unset, not {}", text.empty() ? "" : "; ", name, value);
+  }
   return {count, text};
 }
 

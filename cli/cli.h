@@ -28,8 +28,9 @@ struct WorkloadOptions {
   std::map<std::string, std::optional<std::string>> dims = {{"m", {}}, {"k", {}}, {"n", {}}};
   std::vector<std::string> more_dims;  // NAME=V
   std::string dtype = "bf16";
-  std::vector<std::string> attributes;  // NAME=V
-  std::vector<std::string> layouts;     // INPUT=DIM,DIM…
+  std::vector<std::string> attributes;   // NAME=V
+  std::vector<std::string> layouts;      // INPUT=DIM,DIM…
+  std::vector<std::string> row_strides;  // TENSOR=ELEMENTS
   bool keep_weights = false;
   void add_to(CLI::App& app, bool program_required = true);
   ir::Workload make() const;  // throws UserError

@@ -59,6 +59,9 @@ void WorkloadOptions::add_to(CLI::App& app, bool program_required) {
          "Order in which an input's axes lie in memory, as w=n,k for weights that PyTorch's "
          "nn.Linear keeps (repeatable)")
       ->delimiter(';');
+  app.add_option("--row-stride", row_strides,
+                 "Elements between the rows of an activation or output that do not lie one behind "
+                 "the other, as x=640 (repeatable)");
   app.add_flag("--keep-weights", keep_weights,
                "Only plans that read the weights where they are: none that keeps a copy of them, "
                "repacked or with a norm's scale folded in");
@@ -90,6 +93,11 @@ ir::Workload WorkloadOptions::make() const {
   }
   ir::Workload workload = ir::make_workload(loaded, extents, *type, values);
   workload.keep_weights = keep_weights;
+  for (const std::string& binding : row_strides) {
+    auto [name, value] = split_binding("--row-stride", binding);
+    workload = ir::with_row_stride(std::move(workload), name,
+                                   parse_integer("--row-stride " + name, value, 1, kMaxExtent));
+  }
   return workload;
 }
 

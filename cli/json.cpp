@@ -60,6 +60,7 @@ json to_json(const ir::Workload& w) {
     out[w.program.signature.dims[d]] = w.extents[d];
   out["attributes"] = w.attributes;
   if (w.keep_weights) out["keep_weights"] = true;
+  if (!w.row_strides.empty()) out["row_strides"] = w.row_strides;
   return out;
 }
 

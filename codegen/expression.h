@@ -30,9 +30,7 @@ struct KernelContext {
   }
   ir::DType elem() const { return workload->dtype; }
   const ir::Tensor& input(int i) const { return facts->flow.inputs[static_cast<std::size_t>(i)]; }
-  std::int64_t stride(int i, int dim) const {
-    return ir::stride_of(input(i), dim, workload->extents);
-  }
+  std::int64_t stride(int i, int dim) const { return ir::stride_of(input(i), dim, *workload); }
   ir::DType type(const ir::Tensor& tensor) const { return ir::bind(tensor.dtype, elem()); }
 };
 

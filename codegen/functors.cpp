@@ -110,11 +110,11 @@ std::string apply_function(const KernelContext& context, const Walk& walk, Value
 
 std::string target_members(const KernelContext& context, const ir::Tensor& tensor,
                            const std::string& member, int c_dim) {
-  const ir::Extents& extents = context.workload->extents;
+  const ir::Workload& workload = *context.workload;
   std::string type = type_name(context.type(tensor));
   std::int64_t row =
-      context.facts->row < 0 ? 0 : ir::stride_of(tensor, context.facts->row, extents);
-  std::int64_t column = c_dim < 0 ? 0 : ir::stride_of(tensor, c_dim, extents);
+      context.facts->row < 0 ? 0 : ir::stride_of(tensor, context.facts->row, workload);
+  std::int64_t column = c_dim < 0 ? 0 : ir::stride_of(tensor, c_dim, workload);
   return fmt::format(
       "  using Target = {};\n"
       "  static constexpr long long kTargetRowStride = {}, kTargetColumnStride = {};\n"

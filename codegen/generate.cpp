@@ -175,7 +175,12 @@ class PlanBuilder {
         case ir::TensorKind::kIntermediate:
           break;
       }
-      buffers_[tensor.name] = add_buffer(tensor.name, role, tensor.dtype, elements(tensor.axes));
+      const ir::SizeExpr count =
+          ir::has_row_stride(tensor, workload_)
+              ? size(fmt::format("{}*{}", workload_.program.signature.dims[tensor.axes[0].dim],
+                                 workload_.row_strides.at(tensor.name)))
+              : elements(tensor.axes);
+      buffers_[tensor.name] = add_buffer(tensor.name, role, tensor.dtype, count);
     }
   }
 

@@ -113,15 +113,17 @@ class HopperLowering {
     return fmt::format(
         "  if ({}) {{\n  {}  }} else {{\n    tenon::device::hopper::product_at_any_alignment<{}, "
         "tenon::device::hopper::{}, Stats, Epilogue, {}>(\n"
-        "        args.{}, args.{}, args.{}, {}, {}, {}, {}, args);\n  }}\n",
+        "        args.{}, args.{}, args.{}, {}, {}, {}, {}, {}, {}, args);\n  }}\n",
         condition, fast, type(), rows_layout() ? "RowLayout" : "PackedLayout", options_.dependent,
-        x(), w(), y(), writer_.rows_expression(), form_.n, form_.k, w_stride());
+        x(), w(), y(), writer_.rows_expression(), form_.n, form_.k, form_.x_stride, w_stride(),
+        form_.y_stride);
   }
 
   std::string params_text(const char* space) const {
     return fmt::format(
         "tenon::device::{}::Params{{args.{}, args.{}, args.{}, {}, {}, {}, {}, {}, {}}}", space,
-        x(), w(), y(), form_.k, w_stride(), form_.n, writer_.rows_expression(), form_.n, form_.k);
+        x(), w(), y(), form_.x_stride, w_stride(), form_.y_stride, writer_.rows_expression(),
+        form_.n, form_.k);
   }
 
   void add_map(int input, const std::string& rows, std::int64_t columns, std::int64_t stride,
@@ -137,7 +139,7 @@ class HopperLowering {
   }
 
   void add_maps(std::int64_t box_x, std::int64_t box_w, int promotion) {
-    add_map(form_.x, writer_.rows_size(), form_.k, form_.k, box_x, promotion);
+    add_map(form_.x, writer_.rows_size(), form_.k, form_.x_stride, box_x, promotion);
     add_map(form_.w, std::to_string(form_.n), form_.k, w_stride(), box_w, promotion);
   }
 
@@ -146,7 +148,7 @@ class HopperLowering {
     const int groups = ir::small_m_groups(p, form_.n, target_);
     const int most = ir::small_m_most_tiles(p, form_.n, target_);
     static const char* kPaths[] = {"kPackedBulk", "kPackedAsync", "kPackedRegisters", "kRowsAsync"};
-    const bool x_aligned = form_.k % 8 == 0;
+    const bool x_aligned = form_.x_rows_aligned();
     ConfigText c;
     c.number("kRows", p.rows)
         .number("kWarps", p.warps)
@@ -223,7 +225,7 @@ class HopperLowering {
     ir::GemmParams p = ir::gemm_params(schedule_);
     static const char* kStatistics[] = {"kNone",       "kExternal", "kGlobalRows",
                                         "kTileSlices", "kTile",     "kSpareBlocks"};
-    const bool wide = form_.n % 8 == 0;
+    const bool wide = form_.n % 8 == 0 && form_.y_stride % 8 == 0;
     ConfigText c;
     c.number("kTileM", p.tile_m)
         .number("kTileN", p.tile_n)
@@ -290,8 +292,9 @@ class HopperLowering {
         "      tenon::device::gemm::Operands<tenon::device::gemm::{0}>{{reinterpret_cast<const "
         "tenon::device::gemm::{0}*>(args.{1}), {2}, nullptr,\n"
         "          reinterpret_cast<tenon::device::gemm::{0}*>(args.{3}), {4}, nullptr, {5}, {6}, "
-        "{4}, {2}}},\n      args);\n",
-        type(), x(), form_.k, y(), form_.n, workspace, writer_.rows_expression());
+        "{7}, {8}}},\n      args);\n",
+        type(), x(), form_.x_stride, y(), form_.y_stride, workspace, writer_.rows_expression(),
+        form_.n, form_.k);
     std::string condition = fmt::format("tenon::device::portable::aligned(args.{}, 16)", x());
     if (wide) condition += fmt::format(" && tenon::device::portable::aligned(args.{}, 16)", y());
     entry(1, body(condition, fast));

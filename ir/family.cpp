@@ -203,6 +203,8 @@ Reason illegal_library(const KernelView& kernel, const KernelSchedule& schedule,
   const Tensor& out = kernel.tensors[static_cast<std::size_t>(product.out)];
   if (a.axes.size() != 2 || b.axes.size() != 2 || out.axes.size() != 2)
     return "the library multiplies matrices only";
+  if (has_row_stride(a, workload) || has_row_stride(out, workload))
+    return "rows that are apart are left to our own kernels";
   if (a.axes[1].dim != product.dim)
     return "the first operand's rows must be contiguous in " + dim_name(workload, product.dim);
   if (out.axes[0].dim != a.axes[0].dim) return "the result's rows are not the first operand's";
@@ -438,6 +440,15 @@ std::optional<std::string> illegal(const KernelView& kernel, const KernelSchedul
   if (schedule.family == "host") {
     if (!target.is_host()) return "the host family needs the host";
     return illegal_host(schedule);
+  }
+  if (kernel.facts && kernel.facts->flow.merge &&
+      kernel.facts->flow.merge->first == kernel.facts->row) {
+    auto apart = [&](const Tensor& tensor) { return has_row_stride(tensor, workload); };
+    const Dataflow& flow = kernel.facts->flow;
+    if (std::any_of(flow.inputs.begin(), flow.inputs.end(), apart) ||
+        std::any_of(flow.outputs.begin(), flow.outputs.end(),
+                    [&](const Dataflow::Output& o) { return apart(o.tensor); }))
+      return "its rows are of two dims, and those of a tensor are apart";
   }
   if (target.is_host()) return fmt::format("family {} needs a GPU", schedule.family);
   if (target.compute_capability() < 80) return fmt::format("{} is older than sm_80", target.name);

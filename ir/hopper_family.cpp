@@ -90,6 +90,8 @@ Reason not_streamed(const KernelFacts& facts, const Workload& workload, Streamed
   out.m = extent_of(workload, facts.row);
   out.n = extent_of(workload, facts.column);
   out.k = extent_of(workload, facts.reduced);
+  out.x_stride = stride_of(x, facts.row, workload);
+  out.y_stride = stride_of(y, facts.row, workload);
   out.split = facts.flow.split;
   return std::nullopt;
 }
@@ -143,7 +145,7 @@ Reason illegal_small_m(const StreamedProduct& f, const SmallMParams& p, const Ta
     return "two warps of every block would have nothing to do";
   int slot = p.unit * 16 / p.rows;
   if (p.staged) {
-    if (p.weights == 2 || f.k % 8)
+    if (p.weights == 2 || !f.x_rows_aligned())
       return "X is staged in a ring, from rows that are multiples of 16 bytes";
     if (p.early + ceil_div(p.columns, slot) > p.stages)
       return "staged X does not fit in the ring behind the early units";
@@ -173,7 +175,7 @@ Reason illegal_multicast(const StreamedProduct& f, const MulticastParams& p) {
     return fmt::format("m up to {} are more than rows={}", largest_m(f.m), p.rows);
   if (f.split) return "the kernel splits its reduction";
   if (f.sums > 0 && !f.sum_of_squares) return "its row sums are not the sum of squares";
-  if (f.k % 8) return "rows of x are not multiples of 16 bytes";
+  if (!f.x_rows_aligned()) return "rows of x are not multiples of 16 bytes";
   if (p.tile_n < 8 || p.tile_n % 8 || p.tile_n > 192)
     return fmt::format("tile_n={} is not a multiple of 8 up to 192", p.tile_n);
   if (!one_of(p.share, {1, 2, 4, 8})) return fmt::format("share={} is not 1, 2, 4 or 8", p.share);
@@ -188,7 +190,7 @@ Reason illegal_multicast(const StreamedProduct& f, const MulticastParams& p) {
 
 Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target& target) {
   int team = p.ping_pong ? 1 : p.consumers;
-  if (f.k % 8) return "rows of x are not multiples of 16 bytes";
+  if (!f.x_rows_aligned()) return "rows of x are not multiples of 16 bytes";
   if (!one_of(p.tile_m, {64, 128, 192, 256}))
     return fmt::format("tile_m={} is not 64, 128, 192 or 256", p.tile_m);
   if (p.tile_n < 8 || p.tile_n % 8 || p.tile_n > 256)
@@ -340,7 +342,7 @@ std::vector<KernelSchedule> candidates_small_m(const StreamedProduct& f, const T
             p.interleaved = style & 1;
             p.chains = style & 2 ? 2 : 1;
             p.partials = style & 2 ? 1 : 2;
-            p.staged = weights != 2 && f.k % 8 == 0;
+            p.staged = weights != 2 && f.x_rows_aligned();
             p.stats_first = weights == 2;
             if (p.columns % unit || unit * 8 < p.columns || (p.interleaved && p.columns == unit))
               continue;

@@ -30,7 +30,10 @@ struct StreamedProduct {
   int sums = 0;  // of functions of x's elements alone, gathered along with the product
   bool sum_of_squares = false;  // the only sum is Σ x²
   std::int64_t m = 1, n = 1, k = 1;
-  bool split = false;  // the µGraph splits the reduction over blocks
+  std::int64_t x_stride = 1, y_stride = 1;  // elements between rows
+  bool split = false;                       // the µGraph splits the reduction over blocks
+  // Rows of x are whole pieces of 16 bytes and begin at multiples of them.
+  bool x_rows_aligned() const { return k % 8 == 0 && x_stride % 8 == 0; }
 };
 // Nothing when the kernel is of another form; `why` then says what is different.
 std::optional<StreamedProduct> streamed_product(const KernelFacts& facts, const Workload& workload,

@@ -734,4 +734,15 @@ std::int64_t stride_of(const Tensor& tensor, int dim, const Extents& extents) {
   return 0;
 }
 
+bool has_row_stride(const Tensor& tensor, const Workload& workload) {
+  return (tensor.kind == TensorKind::kInput || tensor.kind == TensorKind::kOutput) &&
+         workload.row_strides.count(tensor.name) > 0;
+}
+
+std::int64_t stride_of(const Tensor& tensor, int dim, const Workload& workload) {
+  if (has_row_stride(tensor, workload) && tensor.axes[0].dim == dim)
+    return workload.row_strides.at(tensor.name);
+  return stride_of(tensor, dim, workload.extents);
+}
+
 }  // namespace tenon::ir

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "ir/mugraph.h"
+#include "ir/workload.h"
 
 namespace tenon::ir {
 
@@ -140,5 +141,9 @@ ValueId strip(const Dataflow& flow, ValueId v, DType elem);
 
 // Elements between neighbours along `dim` of a dense row-major tensor; 0 if it lacks the dim.
 std::int64_t stride_of(const Tensor& tensor, int dim, const Extents& extents);
+// The same of a tensor as the workload has it: rows of activations and outputs may be apart.
+std::int64_t stride_of(const Tensor& tensor, int dim, const Workload& workload);
+// Does the workload say that rows of the tensor are apart?
+bool has_row_stride(const Tensor& tensor, const Workload& workload);
 
 }  // namespace tenon::ir

@@ -105,6 +105,41 @@ Workload make_workload(const Program& program, const std::map<std::string, std::
   return workload;
 }
 
+std::int64_t row_elements(const Axes& axes, const Workload& workload) {
+  std::int64_t elements = 1;
+  for (std::size_t i = 1; i < axes.size(); ++i) elements *= workload.extents[axes[i].dim];
+  return elements;
+}
+
+std::int64_t row_stride(const std::string& name, const Axes& axes, const Workload& workload) {
+  const auto given = workload.row_strides.find(name);
+  return given == workload.row_strides.end() ? row_elements(axes, workload) : given->second;
+}
+
+Workload with_row_stride(Workload workload, const std::string& name, std::int64_t stride) {
+  const Signature& s = workload.program.signature;
+  std::map<std::string, Axes> tensors;
+  for (const ProgramInput& in : s.inputs)
+    if (in.role == Role::kActivation) tensors[in.name] = in.axes;
+  for (const ProgramOutput& out : s.outputs)
+    tensors[out.name] = workload.program.graph.axes(out.value);
+  std::vector<std::string> accepted;
+  for (const auto& [tensor, axes] : tensors)
+    if (axes.size() >= 2 && s.dims[axes[0].dim] == "m") accepted.push_back(tensor);
+  if (std::find(accepted.begin(), accepted.end(), name) == accepted.end())
+    throw UserError("row stride of", name,
+                    accepted.empty() ? s.program + " has no activation or output with rows"
+                                     : fmt::format("{}", fmt::join(accepted, ", ")));
+  const std::int64_t row = row_elements(tensors[name], workload);
+  if (stride < row || stride > kMaxExtent ||
+      stride > kMaxElements / workload.extents[tensors[name][0].dim])
+    throw UserError("row stride of " + name, std::to_string(stride),
+                    fmt::format("{}, the elements of a row, to 2147483647, and 2^40 in all", row));
+  workload.row_strides.erase(name);
+  if (stride != row) workload.row_strides[name] = stride;
+  return workload;
+}
+
 std::string print(const Workload& workload) {
   const Signature& signature = workload.program.signature;
   std::string text = signature.program;
@@ -114,6 +149,8 @@ std::string print(const Workload& workload) {
   text += fmt::format(" {}", name(workload.dtype));
   for (const auto& [attribute, value] : workload.attributes)
     text += fmt::format(" {}={}", attribute, value);
+  for (const auto& [tensor, stride] : workload.row_strides)
+    text += fmt::format(" rows of {} {} apart", tensor, stride);
   if (workload.keep_weights) text += " keep-weights";
   return text;
 }
@@ -127,11 +164,14 @@ std::string key(const Workload& workload, const std::string& dynamic_dim) {
   }
   nlohmann::json attributes = nlohmann::json::object();
   for (const auto& [attribute, value] : workload.attributes) attributes[attribute] = value;
-  const nlohmann::json object = {{"program", signature.program},
-                                 {"program_id", identity(workload.program)},
-                                 {"dims", dims},
-                                 {"dtype", name(workload.dtype)},
-                                 {"attributes", attributes}};
+  nlohmann::json object = {{"program", signature.program},
+                           {"program_id", identity(workload.program)},
+                           {"dims", dims},
+                           {"dtype", name(workload.dtype)},
+                           {"attributes", attributes}};
+  // Named for what it is, since a miss tells the differing fields by name.
+  for (const auto& [tensor, stride] : workload.row_strides)
+    object["row_strides"]["row stride of " + tensor] = stride;
   return object.dump();
 }
 

@@ -144,6 +144,8 @@ class Acceptance {
       }
       inputs_.push_back(activations_[i] ? activations_[i]->data() : parameters_[i]->data());
     }
+    std::vector<const void*> given = inputs_;
+    put_rows_apart(sent, given, off_alignment);
     const ir::Extents extents = expected_.extents_at(m);
     for (Buffers* buffers : {&outputs_, &again_}) {
       buffers->resize(signature().outputs.size());
@@ -156,10 +158,16 @@ class Acceptance {
         (*buffers)[o]->poison();
         outputs.push_back((*buffers)[o]->data());
       }
-      Watched watched(watch_, 0, limit_s_);
-      executable_->launch(inputs_.data(), outputs.data(), m, nullptr, buffers == &again_);
-      device_.synchronize();
+      Buffers apart = outputs_apart(outputs, *buffers, off_alignment);
+      {
+        Watched watched(watch_, 0, limit_s_);
+        executable_->launch(given.data(), outputs.data(), m, nullptr, buffers == &again_);
+        device_.synchronize();
+      }
+      for (std::size_t o = 0; o < apart.size(); ++o)
+        if (apart[o]) take_rows(*apart[o], *(*buffers)[o], o);
     }
+    inputs_apart_unchanged();
     for (std::size_t o = 0; o < outputs_.size(); ++o) {
       if (!same(*outputs_[o], *again_[o]))
         throw Wrong(fmt::format("output {} differs between two launches on the same inputs",
@@ -173,6 +181,62 @@ class Acceptance {
       if (activations_[i]->download() != sent[i])
         throw Wrong("input " + signature().inputs[i].name + " was overwritten");
     }
+  }
+
+  std::optional<RowsApart> output_rows(std::size_t o) const {
+    return rows_apart(expected_.workload(), signature().outputs[o].name, signature().output_axes[o],
+                      output_type(o));
+  }
+
+  // Activations whose rows are apart are given so, with a NaN in every gap; the dense ones stay
+  // for the device's reference.
+  void put_rows_apart(const std::vector<Bytes>& sent, std::vector<const void*>& given, bool shift) {
+    inputs_apart_.resize(sent.size());
+    for (std::size_t i = 0; i < sent.size(); ++i) {
+      const ir::ProgramInput& in = signature().inputs[i];
+      const auto rows = rows_apart(expected_.workload(), in.name, in.axes, input_type(i));
+      if (!rows) continue;
+      Apart& apart = inputs_apart_[i];
+      apart.sent = spread(sent[i], *rows, std::byte{kPoison});
+      ensure(apart.buffer, apart.sent.size(), shift && !mapped(i) ? ir::size_of(input_type(i)) : 0);
+      apart.buffer->upload(apart.sent);
+      given[i] = apart.buffer->data();
+    }
+  }
+
+  void inputs_apart_unchanged() {
+    for (std::size_t i = 0; i < inputs_apart_.size(); ++i) {
+      if (!inputs_apart_[i].buffer) continue;
+      check_guard(*inputs_apart_[i].buffer, signature().inputs[i].name);
+      if (inputs_apart_[i].buffer->download() != inputs_apart_[i].sent)
+        throw Wrong("input " + signature().inputs[i].name + " was overwritten");
+    }
+  }
+
+  // Poisoned outputs with rows apart, in the place of those of `dense`; null for the others.
+  Buffers outputs_apart(std::vector<void*>& outputs, const Buffers& dense, bool shift) {
+    Buffers apart(dense.size());
+    for (std::size_t o = 0; o < dense.size(); ++o) {
+      const auto rows = output_rows(o);
+      if (!rows) continue;
+      ensure(apart[o], rows->total(dense[o]->size() / rows->bytes),
+             shift ? ir::size_of(output_type(o)) : 0);
+      apart[o]->poison();
+      outputs[o] = apart[o]->data();
+    }
+    return apart;
+  }
+
+  // Nothing was written between rows; the rows go to the dense buffer.
+  void take_rows(const GuardedBuffer& apart, GuardedBuffer& dense, std::size_t o) {
+    check_guard(apart, signature().outputs[o].name);
+    const RowsApart rows = *output_rows(o);
+    const Bytes bytes = apart.download();
+    const std::int64_t at = changed_gap(bytes, rows, std::byte{kPoison});
+    if (at >= 0)
+      throw Wrong(fmt::format("a stray write between rows of output {}, at byte {}",
+                              signature().outputs[o].name, at));
+    dense.upload(gathered(bytes, rows));
   }
 
   bool same(const GuardedBuffer& a, const GuardedBuffer& b) {
@@ -416,6 +480,11 @@ class Acceptance {
   // Outputs of the first launch and of the second, and what the inputs were.
   Buffers parameters_, activations_, outputs_, again_;
   std::vector<const void*> inputs_;
+  struct Apart {
+    std::unique_ptr<GuardedBuffer> buffer;
+    Bytes sent;
+  };
+  std::vector<Apart> inputs_apart_;  // by input; those with rows apart
   std::vector<Bytes> parameter_bytes_;
   json* figures_ = nullptr;
   bool all_rows_ = false;  // the device's reference was used

@@ -47,12 +47,20 @@ Rotation::Rotation(runtime::Device& device, const ir::Workload& workload, double
     const bool parameter = s.inputs[i].role == ir::Role::kParameter;
     const ir::DType type = ir::bind(s.inputs[i].dtype, workload.dtype);
     data_.push_back(to_bytes((parameter ? parameters : activations)[i].data, type));
+    // What is read between rows shows: it is a NaN.
+    if (auto rows = rows_apart(workload, s.inputs[i].name, s.inputs[i].axes, type))
+      data_.back() = spread(data_.back(), *rows, std::byte{kPoison});
     set_bytes_ += static_cast<double>(data_.back().size());
   }
   for (std::size_t o = 0; o < s.outputs.size(); ++o) {
     const ir::DType type = ir::bind(s.outputs[o].dtype, workload.dtype);
     const std::int64_t count = ir::element_count(s.output_axes[o], workload.extents);
     output_bytes_.push_back(static_cast<std::size_t>(count) * ir::size_of(type));
+    output_rows_.push_back(
+        rows_apart(workload, s.outputs[o].name, s.output_axes[o], s.outputs[o].dtype));
+    if (output_rows_.back())
+      output_bytes_.back() =
+          output_rows_.back()->total(output_bytes_.back() / output_rows_.back()->bytes);
     set_bytes_ += static_cast<double>(output_bytes_.back());
   }
   if (wanted_bytes > 0) wanted_ = std::ceil(wanted_bytes / set_bytes_) + 1;
@@ -136,7 +144,17 @@ bool Rotation::written(bool sampled, std::string* what) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t first = count == 1 ? 0 : (total - length) / size * i / (count - 1) * size;
       device_.download(bytes.data(), static_cast<std::byte*>(outputs_[0][o]) + first, length);
-      const std::int64_t at = find_nonfinite(bytes, type, 0, length / size);
+      std::int64_t at = find_nonfinite(bytes, type, 0, length / size);
+      // What lies between rows stays poisoned.
+      auto between = [&](std::int64_t element) {
+        return output_rows_[o] &&
+               (first + static_cast<std::size_t>(element) * size) % output_rows_[o]->stride >=
+                   output_rows_[o]->bytes;
+      };
+      while (at >= 0 && between(at)) {
+        const std::size_t next = static_cast<std::size_t>(at) + 1;
+        at = find_nonfinite(bytes, type, next, length / size - next);
+      }
       if (at < 0) continue;
       if (what)
         *what = fmt::format("element {} of output {} was not written, or is not finite",

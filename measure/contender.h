@@ -7,6 +7,7 @@
 
 #include "ir/workload.h"
 #include "measure/measure.h"
+#include "measure/storage.h"
 #include "runtime/device.h"
 
 namespace tenon::measure {
@@ -74,6 +75,7 @@ class Rotation {
   std::vector<std::vector<const void*>> inputs_;  // by set, those made so far
   std::vector<std::vector<void*>> outputs_;
   std::vector<std::size_t> output_bytes_;
+  std::vector<std::optional<RowsApart>> output_rows_;
 };
 
 // The reason of a candidate that asks for more memory than there is.

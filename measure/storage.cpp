@@ -58,6 +58,39 @@ std::vector<float> from_bytes(const std::vector<std::byte>& bytes, ir::DType dty
   return values;
 }
 
+std::vector<std::byte> spread(const std::vector<std::byte>& dense, const RowsApart& rows,
+                              std::byte gap) {
+  const std::size_t count = dense.size() / rows.bytes;
+  std::vector<std::byte> apart(rows.total(count), gap);
+  for (std::size_t r = 0; r < count; ++r)
+    std::memcpy(&apart[r * rows.stride], &dense[r * rows.bytes], rows.bytes);
+  return apart;
+}
+
+std::vector<std::byte> gathered(const std::vector<std::byte>& apart, const RowsApart& rows) {
+  const std::size_t count = (apart.size() + rows.stride - rows.bytes) / rows.stride;
+  std::vector<std::byte> dense(count * rows.bytes);
+  for (std::size_t r = 0; r < count; ++r)
+    std::memcpy(&dense[r * rows.bytes], &apart[r * rows.stride], rows.bytes);
+  return dense;
+}
+
+std::int64_t changed_gap(const std::vector<std::byte>& apart, const RowsApart& rows,
+                         std::byte gap) {
+  for (std::size_t i = 0; i < apart.size(); ++i)
+    if (i % rows.stride >= rows.bytes && apart[i] != gap) return static_cast<std::int64_t>(i);
+  return -1;
+}
+
+std::optional<RowsApart> rows_apart(const ir::Workload& workload, const std::string& name,
+                                    const ir::Axes& axes, ir::DType dtype) {
+  const auto found = workload.row_strides.find(name);
+  if (found == workload.row_strides.end()) return std::nullopt;
+  const std::size_t size = ir::size_of(ir::bind(dtype, workload.dtype));
+  return RowsApart{static_cast<std::size_t>(ir::row_elements(axes, workload)) * size,
+                   static_cast<std::size_t>(found->second) * size};
+}
+
 std::int64_t find_nonfinite(const std::vector<std::byte>& bytes, ir::DType dtype, std::size_t first,
                             std::size_t count) {
   // All ones in the exponent: Inf or NaN.

@@ -3,9 +3,12 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
+#include <string>
 #include <vector>
 
 #include "ir/dtype.h"
+#include "ir/workload.h"
 #include "measure/reference.h"
 #include "runtime/device.h"
 
@@ -18,6 +21,21 @@ std::vector<float> from_bytes(const std::vector<std::byte>& bytes, ir::DType dty
 // Index of the first element that is not a finite number in [first, first + count), or -1.
 std::int64_t find_nonfinite(const std::vector<std::byte>& bytes, ir::DType dtype, std::size_t first,
                             std::size_t count);
+
+// Where rows of a tensor lie that are apart: bytes of a row, and between rows.
+struct RowsApart {
+  std::size_t bytes = 0, stride = 0;
+  std::size_t total(std::size_t rows) const { return rows ? (rows - 1) * stride + bytes : 0; }
+};
+// The bytes of dense rows with `gap` in every byte between them, and the way back.
+std::vector<std::byte> spread(const std::vector<std::byte>& dense, const RowsApart& rows,
+                              std::byte gap);
+std::vector<std::byte> gathered(const std::vector<std::byte>& apart, const RowsApart& rows);
+// Offset of the first byte between rows that is not `gap`, or -1.
+std::int64_t changed_gap(const std::vector<std::byte>& apart, const RowsApart& rows, std::byte gap);
+// Of the activation or output `name`; nothing where its rows lie one behind the other.
+std::optional<RowsApart> rows_apart(const ir::Workload& workload, const std::string& name,
+                                    const ir::Axes& axes, ir::DType dtype);
 
 // Every byte of a poisoned output: a NaN in every type.
 inline constexpr std::uint8_t kPoison = 0xff;

@@ -93,6 +93,11 @@ void write(Writer& to, const ir::Workload& w) {
     to.text(name);
     to.real(value);
   }
+  to.integer(static_cast<std::int64_t>(w.row_strides.size()));
+  for (const auto& [name, stride] : w.row_strides) {
+    to.text(name);
+    to.integer(stride);
+  }
 }
 
 ir::Workload read_workload(Reader& from) {
@@ -107,7 +112,12 @@ ir::Workload read_workload(Reader& from) {
     std::string name = from.text();
     attributes[name] = from.real();
   }
-  return ir::make_workload(program, dims, dtype, attributes);
+  ir::Workload workload = ir::make_workload(program, dims, dtype, attributes);
+  for (std::size_t i = from.count(16); i > 0; --i) {
+    std::string name = from.text();
+    workload = ir::with_row_stride(std::move(workload), name, from.integer());
+  }
+  return workload;
 }
 
 void write(Writer& to, const Protocol& p) {

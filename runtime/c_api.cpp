@@ -78,8 +78,8 @@ std::map<std::string, Value> parse_pairs(const char* argument, const std::string
   return pairs;
 }
 
-std::map<std::string, std::int64_t> parse_dims(const std::string& text) {
-  return parse_pairs<std::int64_t>("dims", text,
+std::map<std::string, std::int64_t> parse_integers(const char* argument, const std::string& text) {
+  return parse_pairs<std::int64_t>(argument, text,
                                    [](const char* from, const char* last, std::int64_t& value) {
                                      auto [stop, error] = std::from_chars(from, last, value);
                                      return error == std::errc() && stop == last;
@@ -184,10 +184,13 @@ tenon_status tenon_bind_with(tenon_library* library, const char* program, const 
     auto type = ir::dtype_from_name(dtype);
     if (!type || *type == ir::DType::kElem) throw UserError("dtype", dtype, "bf16, fp16, fp32");
     const std::string layouts = asked.layouts == nullptr ? "" : asked.layouts;
-    ir::Workload workload =
-        ir::make_workload(with_layouts(program_of(program), layouts), parse_dims(dims), *type,
-                          parse_attributes(asked.attributes == nullptr ? "" : asked.attributes));
+    ir::Workload workload = ir::make_workload(
+        with_layouts(program_of(program), layouts), parse_integers("dims", dims), *type,
+        parse_attributes(asked.attributes == nullptr ? "" : asked.attributes));
     workload.keep_weights = asked.keep_weights != 0;
+    if (asked.row_strides != nullptr)
+      for (const auto& [name, stride] : parse_integers("row_strides", asked.row_strides))
+        workload = ir::with_row_stride(std::move(workload), name, stride);
     runtime::BindOptions bind;
     bind.m_min = asked.m_min == 0 ? 1 : asked.m_min;
     bind.dependent = asked.dependent != 0;

@@ -11,8 +11,11 @@ namespace tenon::runtime {
 
 namespace {
 
-std::size_t row_bytes(const ir::Axes& axes, ir::DType dtype, const ir::Workload& workload) {
+std::size_t row_bytes(const std::string& name, const ir::Axes& axes, ir::DType dtype,
+                      const ir::Workload& workload) {
   std::size_t bytes = ir::size_of(ir::bind(dtype, workload.dtype));
+  const auto apart = workload.row_strides.find(name);
+  if (apart != workload.row_strides.end()) return bytes * static_cast<std::size_t>(apart->second);
   for (const ir::Axis& axis : axes)
     if (workload.program.signature.dims[axis.dim] != "m")
       bytes *= static_cast<std::size_t>(workload.extents[axis.dim]);
@@ -130,10 +133,12 @@ std::unique_ptr<Layer> Library::bind(const ir::Workload& workload, const BindOpt
   for (cache::Stored& stored : table.plans) stored.kernels.clear();
   std::vector<std::size_t> in, out;
   for (const ir::ProgramInput& input : signature.inputs)
-    in.push_back(input.role == ir::Role::kActivation ? row_bytes(input.axes, input.dtype, workload)
-                                                     : 0);
+    in.push_back(input.role == ir::Role::kActivation
+                     ? row_bytes(input.name, input.axes, input.dtype, workload)
+                     : 0);
   for (const ir::ProgramOutput& output : signature.outputs)
-    out.push_back(row_bytes(workload.program.graph.axes(output.value), output.dtype, workload));
+    out.push_back(
+        row_bytes(output.name, workload.program.graph.axes(output.value), output.dtype, workload));
   return std::make_unique<Layer>(std::move(table), std::move(executables), std::move(in),
                                  std::move(out));
 }

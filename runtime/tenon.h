@@ -72,6 +72,10 @@ typedef struct {
   /* nonzero: only plans that read the weights where they are, and keep no copy of them in another
      form (repacked, or with a norm's scale folded in); stored by `tenon optimize --keep-weights` */
   int keep_weights;
+  /* "x=640,y=1024": elements between the rows of activations and outputs that do not lie one behind
+     the other; launches are given such tensors. NULL: rows lie one behind the other. Other strides
+     are another workload, stored by `tenon optimize --row-stride` */
+  const char* row_strides;
 } tenon_bind_options;
 
 /* Binds a program to weights, for every number of rows from options->m_min to the m in `dims`:
@@ -93,8 +97,9 @@ TENON_API tenon_status tenon_bind(tenon_library* library, const char* program, c
                                   void* stream, tenon_kernel** out);
 TENON_API void tenon_kernel_close(tenon_kernel* kernel);
 
-/* One call with `m` rows; inputs and outputs in signature order, contiguous and row-major (entries
- * of parameters may be NULL: those given to bind are meant). Asynchronous on CUDA, and legal while
+/* One call with `m` rows; inputs and outputs in signature order, contiguous and row-major but for
+ * the rows that options->row_strides put apart, whose gaps are neither read nor written (entries of
+ * parameters may be NULL: those given to bind are meant). Asynchronous on CUDA, and legal while
  * `stream` is captured. `dependent` zero suppresses dependent launch for this call; the first
  * launch after binding is never a dependent one. m = 0 does nothing. */
 TENON_API tenon_status tenon_launch(tenon_kernel* kernel, const void* const* inputs,

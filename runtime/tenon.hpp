@@ -71,8 +71,9 @@ class Kernel {
 struct Binding {
   std::int64_t m_min = 1;
   bool dependent = false, exclusive = false, vendor_library = true;
-  std::string attributes;  // "eps=1e-05"
-  std::string layouts;     // "w=n,k": how inputs lie in memory, where not as the program has them
+  std::string attributes;   // "eps=1e-05"
+  std::string layouts;      // "w=n,k": how inputs lie in memory, where not as the program has them
+  std::string row_strides;  // "x=640,y=1024": elements between rows, where rows are apart
   bool keep_weights = false;  // no plan that keeps a copy of the weights in another form
 };
 
@@ -107,6 +108,7 @@ class Library {
     options.attributes = binding.attributes.empty() ? nullptr : binding.attributes.c_str();
     options.layouts = binding.layouts.empty() ? nullptr : binding.layouts.c_str();
     options.keep_weights = binding.keep_weights;
+    options.row_strides = binding.row_strides.empty() ? nullptr : binding.row_strides.c_str();
     tenon_kernel* kernel = nullptr;
     check_status(tenon_bind_with(handle_.get(), program.c_str(), dims.c_str(), dtype.c_str(),
                                  &options, inputs, stream, &kernel));

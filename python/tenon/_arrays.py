@@ -38,9 +38,10 @@ class Array(NamedTuple):
     keep: Any
 
 
-def view(array: Any, name: str = "array") -> Array:
+def view(array: Any, name: str = "array", apart: Optional[Tuple[int, int]] = None) -> Array:
     """Looks at `array` through DLPack. Raises BadInputError unless it is contiguous, row-major,
-    and of a type that Tenon has."""
+    and of a type that Tenon has. With `apart` = (axes, stride), rows of so many last axes are
+    contiguous and `stride` elements apart."""
     if not hasattr(array, "__dlpack__"):
         raise BadInputError(f"{name} is a {type(array).__name__}; an array that supports DLPack is accepted (numpy, torch, cupy …)")
     if getattr(array, "requires_grad", False):
@@ -56,11 +57,20 @@ def view(array: Any, name: str = "array") -> Array:
     if tensor.device.type not in _DEVICES:
         raise BadInputError(f"{name} is on a device of DLPack type {tensor.device.type}; CPU and CUDA are accepted")
     if tensor.strides:
-        expected = 1
-        for extent, stride in zip(reversed(shape), reversed([tensor.strides[i] for i in range(tensor.ndim)])):
-            if extent > 1 and stride != expected and 0 not in shape:
-                raise BadInputError(f"{name} of shape {shape} is not contiguous in row-major order")
-            expected *= extent
+        strides = [tensor.strides[i] for i in range(tensor.ndim)]
+    else:
+        strides = [1] * tensor.ndim
+        for i in range(tensor.ndim - 2, -1, -1):
+            strides[i] = strides[i + 1] * shape[i + 1]
+    expected = 1
+    for place, (extent, stride) in enumerate(zip(reversed(shape), reversed(strides))):
+        if apart is not None and place == apart[0]:
+            expected = apart[1]
+        if extent > 1 and stride != expected and 0 not in shape:
+            if apart is not None and place >= apart[0]:
+                raise BadInputError(f"{name} of shape {shape} has rows {stride} elements apart; this kernel was bound for {expected}")
+            raise BadInputError(f"{name} of shape {shape} is not contiguous in row-major order")
+        expected *= extent
     address = (tensor.data or 0) + tensor.byte_offset
     return Array(address, shape, _DTYPES[key], _DEVICES[tensor.device.type], tensor.device.index, (array, capsule))
 

@@ -55,7 +55,7 @@ class Library:
     def bind(self, program: str, parameters: Mapping[str, Any], *, max_m: int = DEFAULT_MAX_M, min_m: int = 1,
              dtype: Optional[str] = None, attributes: Optional[Mapping[str, float]] = None,
              dims: Optional[Mapping[str, int]] = None, layouts: Optional[Mapping[str, str]] = None, dependent: bool = False,
-             keep_weights: bool = False, exclusive: bool = False, vendor_library: bool = True, stream: Optional[int] = None) -> "Kernel":
+             keep_weights: bool = False, row_strides: Optional[Mapping[str, int]] = None, exclusive: bool = False, vendor_library: bool = True, stream: Optional[int] = None) -> "Kernel":
         """Binds `program` to weights, for calls of `min_m` to `max_m` rows.
 
         `parameters` are arrays by the names of the program's parameters, on the library's device;
@@ -63,7 +63,9 @@ class Library:
         program (eps). `layouts` says in which order the axes of an input lie in memory where not as the program
         has them: {"w": "n,k"} for weights that nn.Linear keeps, which then bind without a copy if the
         database holds plans for that layout (`tenon optimize --layout`). `keep_weights` admits only plans that read the weights
-        where they are and keep no copy of them in another form (`tenon optimize --keep-weights`). `exclusive` promises that
+        where they are and keep no copy of them in another form (`tenon optimize --keep-weights`). `row_strides` says how many
+        elements the rows of an activation or output are apart where they do not lie one behind the other: {"x": 640}; calls then take
+        such arrays, views of wider ones (`tenon optimize --row-stride`). `exclusive` promises that
         launches of exclusive kernels never overlap on the device, which admits plans that need it to themselves. Raises NotFoundError where the database
         holds nothing that fits."""
         described = _laid_out(signature(program), layouts or {})
@@ -88,11 +90,12 @@ class Library:
         options = _native.BindOptions(c.sizeof(_native.BindOptions), min_m, int(dependent), int(exclusive), int(not vendor_library),
                                       ",".join(f"{k}={v!r}" for k, v in attributes.items()).encode() if attributes else None,
                                       ";".join(f"{k}={v}".replace(" ", "") for k, v in layouts.items()).encode() if layouts else None,
-                                      int(keep_weights))
+                                      int(keep_weights),
+                                      ",".join(f"{k}={v}" for k, v in row_strides.items()).encode() if row_strides else None)
         handle = c.c_void_p()
         check(lib.tenon_bind_with(self._handle, program.encode(), ",".join(f"{k}={v}" for k, v in extents.items()).encode(), dtype.encode(),
                                   c.byref(options), addresses, stream, c.byref(handle)))
-        return Kernel(self, handle, described, extents, dtype, dependent, views)
+        return Kernel(self, handle, described, extents, dtype, dependent, views, dict(row_strides or {}))
 
     def _check_device(self, array: Array, name: str) -> None:
         device = "host" if array.device == "cpu" else f"cuda:{array.index}"
@@ -141,7 +144,8 @@ class Kernel:
     """A program bound to weights. Call it, or `launch` it with addresses."""
 
     def __init__(self, library: Library, handle: c.c_void_p, described: Dict[str, Any], extents: Dict[str, int], dtype: str,
-                 dependent: bool, views: Dict[str, Array]):
+                 dependent: bool, views: Dict[str, Array], row_strides: Dict[str, int]):
+        self._row_strides = row_strides
         self._handle, self._described, self._extents, self.dtype = handle, described, extents, dtype
         self._dependent = int(dependent)
         self._activations = [i for i in described["inputs"] if i["role"] == "activation"]
@@ -207,7 +211,7 @@ class Kernel:
                                 + ", ".join(a["name"] for a in self._activations))
         views, rows, lead = [], None, ()
         for item, activation in zip(self._activations, activations):
-            array = view(activation, item["name"])
+            array = view(activation, item["name"], self._apart(item))
             self._check(array, item)
             tail = len(item["axes"]) - 1
             lead = array.shape[:len(array.shape) - tail]
@@ -219,7 +223,7 @@ class Kernel:
             rows = count
             views.append(array)
         results = self._results(activations[0], lead, out)
-        made = [view(r, "out") for r in results]
+        made = [view(r, "out", self._apart(o)) for r, o in zip(results, self._described["outputs"])]
         for item, array in zip(self._described["outputs"], made):
             self._check(array, item)
             if array.shape != lead + self._tail(item):
@@ -231,6 +235,11 @@ class Kernel:
         if rows:
             self.launch(inputs, [a.address for a in made], rows, stream)
         return results[0] if len(results) == 1 else tuple(results)
+
+    def _apart(self, item: Mapping[str, Any]) -> Optional[Tuple[int, int]]:
+        """How many last axes a row of the tensor has, and how far apart rows are; None where they are not."""
+        stride = self._row_strides.get(item["name"])
+        return None if stride is None else (len(item["axes"]) - 1, stride)
 
     def _tail(self, item: Mapping[str, Any]) -> Tuple[int, ...]:
         return tuple(self._extents[a] for a in item["axes"][1:])
@@ -249,11 +258,20 @@ class Kernel:
     def _results(self, model: Any, lead: Tuple[int, ...], out: Any) -> Sequence[Any]:
         outputs = self._described["outputs"]
         if out is None:
-            return [empty_like_kind(model, lead + self._tail(o)) for o in outputs]
+            return [self._result(model, lead, o) for o in outputs]
         results = list(out) if isinstance(out, (list, tuple)) else [out]
         if len(results) != len(outputs):
             raise BadInputError(f"{len(results)} outputs were given; {self._described['program']} has {len(outputs)}")
         return results
+
+    def _result(self, model: Any, lead: Tuple[int, ...], item: Mapping[str, Any]) -> Any:
+        tail = self._tail(item)
+        apart = self._apart(item)
+        if apart is None:
+            return empty_like_kind(model, lead + tail)
+        if len(tail) != 1:
+            raise BadInputError(f"{item['name']} has rows {apart[1]} elements apart; it must be given as out=")
+        return empty_like_kind(model, lead + (apart[1],))[..., :tail[0]]
 
     def close(self) -> None:
         """Frees the bound weights; no launch may be in flight."""

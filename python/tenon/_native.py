@@ -35,7 +35,8 @@ _ERRORS = {1: NotFoundError, 2: BadInputError, 3: DeviceError, 4: InternalError}
 
 class BindOptions(c.Structure):
     _fields_ = [("size", c.c_size_t), ("m_min", c.c_int64), ("dependent", c.c_int), ("exclusive", c.c_int),
-                ("no_vendor_library", c.c_int), ("attributes", c.c_char_p), ("layouts", c.c_char_p), ("keep_weights", c.c_int)]
+                ("no_vendor_library", c.c_int), ("attributes", c.c_char_p), ("layouts", c.c_char_p), ("keep_weights", c.c_int),
+                ("row_strides", c.c_char_p)]
 
 
 class SegmentStruct(c.Structure):

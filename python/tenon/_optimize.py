@@ -23,11 +23,11 @@ def command() -> str:
 def optimize(program: str, dims: Mapping[str, int], *, dtype: str = "bf16", device: str = "auto", database: Optional[str] = None,
              budget: Union[str, float] = "60s", attributes: Optional[Mapping[str, float]] = None,
              layouts: Optional[Mapping[str, str]] = None, dependent: bool = False, keep_weights: bool = False,
-             retune: bool = False, seed: int = 0) -> Dict[str, Any]:
+             row_strides: Optional[Mapping[str, int]] = None, retune: bool = False, seed: int = 0) -> Dict[str, Any]:
     """Searches, verifies, measures and stores the fastest kernel of a shape.
 
     `program` is a catalog name or the path of a file in the text form; `dims` as {"m": 16, "k": 4096,
-    "n": 6144}; `budget` is in seconds or as "90s"; `layouts` as {"w": "n,k"}, `keep_weights` (Library.bind). Returns what
+    "n": 6144}; `budget` is in seconds or as "90s"; `layouts` as {"w": "n,k"}, `keep_weights`, `row_strides` (Library.bind). Returns what
     `tenon optimize --json` prints. Raises
     BadInputError, DeviceError; where nothing was found the result has no "best"."""
     arguments: List[str] = [command(), "optimize", program, "--json", "--dtype", dtype, "--device", device, "--seed", str(seed),
@@ -40,6 +40,8 @@ def optimize(program: str, dims: Mapping[str, int], *, dtype: str = "bf16", devi
         arguments += ["--layout", f"{name}={order}"]
     if database is not None:
         arguments += ["--db", str(database)]
+    for name, stride in (row_strides or {}).items():
+        arguments += ["--row-stride", f"{name}={stride}"]
     if keep_weights:
         arguments.append("--keep-weights")
     if retune:

@@ -78,9 +78,11 @@ class Code {
               void* const* outputs, const Prepared& prepared, std::int64_t m) const {
     auto memory = launches_.take();
     bind(*memory, inputs, parameters, outputs, prepared, m);
+    gather(*memory, m);
     for (int kernel : main_)
       kernels_[static_cast<std::size_t>(kernel)]->run(
           {&memory->extents, &domain_, memory->tensors.data()});
+    scatter(*memory, outputs, m);
     launches_.give(std::move(memory));
   }
 
@@ -105,7 +107,7 @@ class Code {
   }
 
   // The plan was made for this µGraph: same dims, and buffers as large as its tensors.
-  void check_fit() const {
+  void check_fit() {
     const ir::Signature& s = graph_.signature;
     if (s.dims != plan_.dims || plan_.extents.size() != s.dims.size())
       throw UserError(
@@ -121,11 +123,52 @@ class Code {
     for (std::size_t i = 0; i < s.inputs.size() + s.outputs.size(); ++i) {
       const ir::Tensor& tensor = graph_.tensors[i];
       const ir::Buffer& buffer = plan_.buffers[i];
-      if (buffer.dtype != ir::bind(tensor.dtype, plan_.dtype) ||
-          buffer.elements.evaluate(plan_.extents.data()) !=
-              ir::element_count(tensor.axes, plan_.extents))
+      if (buffer.dtype != ir::bind(tensor.dtype, plan_.dtype) || !holds(buffer, tensor))
         throw UserError("buffer " + buffer.name + " of the plan does not fit tensor " +
                         tensor.name + " of its µGraph");
+    }
+  }
+
+  // As large as its tensor, or with rows apart.
+  bool holds(const ir::Buffer& buffer, const ir::Tensor& tensor) {
+    const std::int64_t have = buffer.elements.evaluate(plan_.extents.data()),
+                       need = ir::element_count(tensor.axes, plan_.extents);
+    rows_apart_.emplace_back();
+    if (have == need) return true;
+    const bool rows = plan_.dynamic_dim >= 0 && tensor.axes.size() >= 2 &&
+                      tensor.axes[0].dim == plan_.dynamic_dim &&
+                      buffer.role != ir::BufferRole::kParameter && have > need;
+    if (!rows) return false;
+    const std::int64_t m = plan_.extents[static_cast<std::size_t>(plan_.dynamic_dim)];
+    if (have % m != 0) return false;
+    const std::size_t size = ir::size_of(buffer.dtype);
+    rows_apart_.back() = {static_cast<std::size_t>(need / m) * size,
+                          static_cast<std::size_t>(have / m) * size};
+    return true;
+  }
+
+  // Rows that are apart pass through dense scratch, since kernels walk dense tensors.
+  void gather(LaunchMemory& memory, std::int64_t m) const {
+    for (std::size_t t = 0; t < rows_apart_.size(); ++t) {
+      const RowsApart& rows = rows_apart_[t];
+      if (rows.stride == 0) continue;
+      AlignedBytes& dense = memory.intermediates[t];
+      const std::size_t count = static_cast<std::size_t>(m);
+      if (dense.size() < count * rows.bytes) dense.resize(count * rows.bytes);
+      if (t < static_cast<std::size_t>(plan_.input_count))
+        for (std::size_t r = 0; r < count; ++r)
+          std::memcpy(dense.data() + r * rows.bytes, memory.tensors[t] + r * rows.stride,
+                      rows.bytes);
+      memory.tensors[t] = dense.data();
+    }
+  }
+  void scatter(const LaunchMemory& memory, void* const* outputs, std::int64_t m) const {
+    const auto in = static_cast<std::size_t>(plan_.input_count);
+    for (std::size_t t = in; t < rows_apart_.size(); ++t) {
+      const RowsApart& rows = rows_apart_[t];
+      auto* to = static_cast<std::byte*>(outputs[t - in]);
+      for (std::size_t r = 0; rows.stride != 0 && r < static_cast<std::size_t>(m); ++r)
+        std::memcpy(to + r * rows.stride, memory.tensors[t] + r * rows.bytes, rows.bytes);
     }
   }
 
@@ -154,8 +197,13 @@ class Code {
     }
   }
 
+  struct RowsApart {
+    std::size_t bytes = 0, stride = 0;  // of a row, and between rows; 0: they are not apart
+  };
+
   ir::LaunchPlan plan_;
   ir::MuGraph graph_;
+  std::vector<RowsApart> rows_apart_;  // by input and output
   mutable ir::RoundedDomain domain_;
   std::vector<std::unique_ptr<BlockProgram>> kernels_;
   std::unique_ptr<PrepareProgram> prepare_;

@@ -321,5 +321,50 @@ TEST(Prepare, CommonStepsAreTheSameSource) {
   EXPECT_EQ(plans["gemm"].sources[2].text, rows.text);
 }
 
+TEST(RowStrides, AreConstantsOfTheKernels) {
+  const Fixture f = fixture("rmsnorm_one_pass");
+  const ir::Target t = ir::target_from_name("sm_90a");
+  const ir::KernelView kernel = ir::view(f.graph, 0);
+  std::string why;
+  const bool compiles = nvrtc_available(&why);
+  for (auto [family, m] :
+       {std::pair{"contraction", 20}, {"small_m", 20}, {"multicast", 40}, {"gemm", 300}})
+    for (auto [x, y] : {std::pair{344, 208}, {344, 203}, {325, 203}}) {
+      ir::Workload w = testing::workload(f, m, 320, 200, ir::DType::kBF16);
+      w = ir::with_row_stride(ir::with_row_stride(w, "x", x), "y", y);
+      const auto legal = ir::enumerate_schedules(kernel, family, w, t);
+      // The copy engines take rows that begin at multiples of 16 bytes.
+      const bool engine = family != std::string("contraction") && family != std::string("small_m");
+      ASSERT_EQ(legal.empty(), engine && x % 8 != 0) << family << x;
+      if (legal.empty()) continue;
+      ir::Schedule s;
+      s.kernels = {legal.front()};
+      const Generated g = generate(f.graph, s, w, t);
+      EXPECT_EQ(g.plan.buffers[0].elements.text(), "m*" + std::to_string(x));
+      EXPECT_EQ(g.plan.buffers[3].elements.text(), "m*" + std::to_string(y));
+      EXPECT_EQ(ir::print(ir::parse_plan(ir::print(g.plan))), ir::print(g.plan));
+      if (!g.plan.tensor_maps.empty()) {
+        EXPECT_EQ(g.plan.tensor_maps[0].row_stride.text(), std::to_string(x));
+        EXPECT_EQ(g.plan.tensor_maps[0].columns.text(), "320");
+      }
+      for (const Source& source : g.sources) {
+        if (!compiles) continue;
+        const Compiled c = compile(source, t);
+        ASSERT_TRUE(c.ok) << family << "\n" << c.log;
+        for (const KernelResources& r : c.resources) EXPECT_EQ(r.spill_bytes, 0) << r.entry;
+      }
+    }
+}
+
+TEST(RowStrides, AreLeftToOurOwnProducts) {
+  const Fixture f = fixture("rmsnorm_unfused");
+  const ir::Target t = ir::target_from_name("sm_80");
+  ir::Workload w = testing::workload(f, 20, 320, 200, ir::DType::kBF16);
+  EXPECT_FALSE(ir::enumerate_schedules(ir::view(f.graph, 1), "library", w, t).empty());
+  w = ir::with_row_stride(w, "y", 208);
+  EXPECT_TRUE(ir::enumerate_schedules(ir::view(f.graph, 1), "library", w, t).empty());
+  EXPECT_FALSE(ir::enumerate_schedules(ir::view(f.graph, 0), "rows", w, t).empty());
+}
+
 }  // namespace
 }  // namespace tenon::codegen

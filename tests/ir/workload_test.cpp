@@ -93,5 +93,26 @@ TEST(Workload, BadAttributesAndTypesAreNamed) {
   EXPECT_NE(error(dims, DType::kElem).find("dtype is 'T'"), std::string::npos);
 }
 
+TEST(Workload, RowsMayBeApart) {
+  const Workload w = make_workload(rmsnorm(), {{"m", 16}, {"k", 576}, {"n", 960}}, DType::kBF16);
+  const Workload apart = with_row_stride(with_row_stride(w, "x", 640), "y", 961);
+  EXPECT_EQ(print(apart),
+            "rmsnorm_linear m=16 k=576 n=960 bf16 eps=1e-06 rows of x 640 apart rows of y 961 "
+            "apart");
+  EXPECT_NE(key(apart), key(w));
+  const auto json = nlohmann::json::parse(key(apart));
+  EXPECT_EQ(json["row_strides"]["row stride of x"], 640);
+  EXPECT_FALSE(nlohmann::json::parse(key(w)).contains("row_strides"));
+  EXPECT_EQ(with_row_stride(apart, "x", 576),
+            with_row_stride(w, "y", 961));  // one behind the other
+  const Axes x = w.program.signature.inputs[0].axes;
+  EXPECT_EQ(row_stride("x", x, apart), 640);
+  EXPECT_EQ(row_stride("x", x, w), 576);
+  EXPECT_EQ(row_elements(x, apart), 576);
+  for (auto [name, stride] : {std::pair{"x", 575}, {"w", 2000}, {"g", 2000}, {"q", 2000}, {"y", 0}})
+    EXPECT_THROW(with_row_stride(w, name, stride), UserError) << name << stride;
+  EXPECT_THROW(with_row_stride(w, "x", std::int64_t{1} << 31), UserError);
+}
+
 }  // namespace
 }  // namespace tenon::ir

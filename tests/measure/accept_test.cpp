@@ -307,5 +307,32 @@ TEST(Accept, SaysWhenAPlanDoesNotFit) {
   EXPECT_EQ(runner->accept({plan, {}}, 1).verdict, verifier::Verdict::kUnsupported);
 }
 
+// Rows of x and y that are apart, on the host: what lies between them is NaN before, and stays.
+TEST(Accept, RowsThatAreApart) {
+  const Dims dims = {{"m", 6}, {"k", 100}, {"n", 7}};
+  for (const char* name : {"rmsnorm_unfused", "rmsnorm_one_pass", "rmsnorm_split_k"})
+    for (ir::DType dtype : {ir::DType::kBF16, ir::DType::kF32}) {
+      const ir::MuGraph graph = test::fixture(name);
+      ir::Workload workload = ir::make_workload(program_of(graph), dims, dtype);
+      workload = ir::with_row_stride(ir::with_row_stride(workload, "x", 103), "y", 16);
+      auto runner = make_local_runner("host", workload);
+      const ir::LaunchPlan dense = test::host_plan(graph, dims, dtype, tiles(8, 32, 64));
+      auto verdict = [&](const char* x, const char* y) {
+        ir::LaunchPlan plan = dense;
+        plan.buffers[0].elements = ir::SizeExpr::parse(x, plan.dims);
+        plan.buffers[3].elements = ir::SizeExpr::parse(y, plan.dims);
+        const verifier::Evidence e = runner->accept({plan, {}}, 1);
+        return std::pair{e.verdict, e.reason};
+      };
+      const auto [right, why] = verdict("m * 103", "m * 16");
+      EXPECT_EQ(right, verifier::Verdict::kPass) << name << ": " << why;
+      // Plans for other strides read or write between the rows.
+      EXPECT_EQ(verdict("m * k", "m * 16").first, verifier::Verdict::kRefuted) << name;
+      const auto [dense_y, stray] = verdict("m * 103", "m * n");
+      EXPECT_EQ(dense_y, verifier::Verdict::kRefuted) << name;
+      EXPECT_NE(stray.find("between rows of output y"), std::string::npos) << stray;
+    }
+}
+
 }  // namespace
 }  // namespace tenon::measure

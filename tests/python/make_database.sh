@@ -24,6 +24,7 @@ tune rmsnorm_linear 4 60 bf16
 tune rmsnorm_linear 4 36 fp32 --layout w=n,k
 tune rmsnorm_linear 4 36 bf16 --layout w=n,k
 tune rmsnorm_linear 16 40 fp32 --keep-weights
+tune rmsnorm_linear 4 40 fp32 --row-stride x=56 --row-stride y=44
 tune rmsnorm_gated_mlp_in 4 20 bf16
 tune layernorm_linear 4 40 bf16
 "$pack" "$folder/tuning.db" "$folder/pack.db"

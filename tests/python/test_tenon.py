@@ -95,6 +95,22 @@ class Package(unittest.TestCase):
             x = self.draw(m, K)
             self.check(kernel(x), x)
 
+    def test_rows_that_are_apart(self):
+        kernel = self.library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, max_m=20, row_strides={"x": 56, "y": 44})
+        wide = np.full((20, 56), np.nan, np.float32)
+        wide[:, :K] = self.draw(20, K)
+        for m in (1, 4, 20):
+            out = np.full((m, 44), -7, np.float32)
+            kernel(wide[:m, :K], out=out[:, :N])
+            self.check(out[:, :N], wide[:m, :K])
+            self.assertTrue((out[:, N:] == -7).all())
+        y = kernel(wide[:, :K].reshape(4, 5, K))  # a view
+        self.assertEqual(y.strides[-2], 44 * 4)
+        self.check(y.reshape(20, N), wide[:, :K])
+        self.says(tenon.BadInputError, "48 elements apart", lambda: kernel(wide[:, :K].copy()))
+        self.says(tenon.BadInputError, "not contiguous", lambda: self.kernel(wide[:16, :K]))
+        self.says(tenon.BadInputError, "row stride of", lambda: self.library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, row_strides={"w": 99}))
+
     def test_threads(self):
         wrong = []
 

@@ -341,5 +341,48 @@ TEST_F(Dispatch, KeptWeightsAreServedByPlansWithoutACopy) {
   EXPECT_TRUE(values.right(out, 16, 0));
 }
 
+// Rows of x and y apart, in one call and in chunks: what lies between rows is neither read nor
+// written.
+TEST_F(Dispatch, RowsThatAreApart) {
+  constexpr std::int64_t kX = kK + 5, kY = kN + 3;
+  auto apart = [&](std::int64_t m) {
+    return ir::with_row_stride(ir::with_row_stride(workload(m), "x", kX), "y", kY);
+  };
+  ir::MuGraph graph = test::fixture("rmsnorm_split_k");
+  ir::LaunchPlan plan =
+      test::host_plan(graph, {{"m", 16}, {"k", kK}, {"n", kN}}, ir::DType::kF32, {"host", {}});
+  plan.workload_key = ir::key(apart(16));
+  plan.m_max = 16;
+  plan.buffers[0].elements = ir::SizeExpr::parse("m * " + std::to_string(kX), plan.dims);
+  plan.buffers[3].elements = ir::SizeExpr::parse("m * " + std::to_string(kY), plan.dims);
+  auto database = cache::Database::open(path_);
+  test::store_winner(*database, apart(16), graph, plan, {}, device_->info(), 2);
+  Values values(40);
+  auto library = Library::open(path_, "host");
+  std::string why;
+  const std::vector<const void*> parameters = {nullptr, values.g.data(), values.w.data()};
+  EXPECT_EQ(library->bind(workload(16), {}, parameters, nullptr, why), nullptr);
+  EXPECT_NE(why.find("row stride of x"), std::string::npos) << why;
+  auto layer = library->bind(apart(40), {}, parameters, nullptr, why);
+  ASSERT_NE(layer, nullptr) << why;
+  for (std::int64_t m : {1, 16, 40}) {
+    std::vector<float> x(static_cast<std::size_t>((m - 1) * kX + kK), NAN);
+    std::vector<float> y(static_cast<std::size_t>((m - 1) * kY + kN + 1), -7), dense;
+    for (std::int64_t r = 0; r < m; ++r)
+      std::copy_n(values.x.begin() + r * kK, kK, x.begin() + r * kX);
+    const void* inputs[] = {x.data(), nullptr, nullptr};
+    void* outputs[] = {y.data()};
+    layer->launch(inputs, outputs, m, nullptr, true);
+    for (std::size_t i = 0; i < y.size(); ++i) {
+      if (i % kY < kN && i + 1 < y.size())
+        dense.push_back(y[i]);
+      else
+        EXPECT_EQ(y[i], -7) << m << " " << i;
+    }
+    dense.push_back(-7);
+    EXPECT_TRUE(values.right(dense, m, 0)) << m;
+  }
+}
+
 }  // namespace
 }  // namespace tenon::runtime

@@ -8,10 +8,11 @@
 
 namespace tenon::device::hopper {
 
-// `w_columns` are the elements of a row of W as Layout has them.
+// Strides are elements between rows; `w_columns` are the elements of a row of W as Layout has them.
 template <class T, class Layout, class Stats, class Epilogue, bool kDependent>
 __device__ __forceinline__ void product_at_any_alignment(const T* x, const T* w, T* y, int m, int n,
-                                                         int k, int w_columns,
+                                                         int k, long long x_stride, int w_columns,
+                                                         long long y_stride,
                                                          const typename Epilogue::Args& args) {
   if constexpr (kDependent) {
     launch_dependents();
@@ -26,12 +27,13 @@ __device__ __forceinline__ void product_at_any_alignment(const T* x, const T* w,
     float product = 0;
 #pragma unroll 1
     for (int c = 0; c < k; ++c) {
-      const float element = portable::to_float(x[static_cast<long long>(row) * k + c]);
+      const float element = portable::to_float(x[row * x_stride + c]);
       if constexpr (Stats::kCount > 0) Stats::accumulate(sums, element);
       product = fmaf(element, portable::to_float(w[Layout::index(column, c, w_columns)]), product);
     }
     const typename Epilogue::Row values = Epilogue::row(args, row, sums);
-    y[i] = portable::Element<T>::from_float(Epilogue::apply(args, values, product, row, column));
+    y[row * y_stride + column] =
+        portable::Element<T>::from_float(Epilogue::apply(args, values, product, row, column));
   }
 }
 

@@ -1,5 +1,5 @@
-// Weights that stay where they are, on the GPU: every family that reads W in place, in both layouts
-// and off alignment.
+// Layouts on the GPU: weights that stay where they are, read in place by every family that can and
+// off alignment; rows of x and y that are apart.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -125,6 +125,38 @@ TEST(KeepWeightsOnGpu, WOffAlignmentIsReadElementByElement) {
     ++ran;
   }
   EXPECT_GT(ran, 0);
+}
+
+// Rows of x and y apart, by whole pieces of 16 bytes and by odd numbers of elements; what lies
+// between them is a NaN and must stay one (measure/accept.cpp).
+TEST(RowStridesOnGpu, EveryFamilyAccepts) {
+  TENON_REQUIRE_GPU(device);
+  const ir::Target& target = device->info().target;
+  std::map<std::string, int> accepted;
+  for (const char* fixture : {"rmsnorm_one_pass", "rmsnorm_split_k", "rmsnorm_unfused"}) {
+    const ir::MuGraph graph = embedded_fixture(fixture);
+    for (auto [m, x, y] : {std::tuple{20, 280, 208}, {70, 280, 203}, {20, 267, 203}}) {
+      ir::Workload workload =
+          ir::make_workload(ir::catalog_program("rmsnorm_linear"),
+                            {{"m", m}, {"k", 264}, {"n", 200}}, ir::DType::kBF16);
+      workload = ir::with_row_stride(ir::with_row_stride(workload, "x", x), "y", y);
+      auto runner = measure::make_local_runner("cuda:0", workload);
+      for (const ir::Schedule& schedule : sample_schedules(graph, workload, target)) {
+        try {
+          const verifier::Evidence e =
+              runner->accept(compile(graph, schedule, workload, target), 1);
+          EXPECT_EQ(e.verdict, verifier::Verdict::kPass)
+              << ir::print(workload) << " " << ir::print(schedule) << ": " << e.reason;
+          ++accepted[schedule.kernels.back().family];
+        } catch (const codegen::Rejected&) {
+          continue;
+        }
+      }
+    }
+  }
+  EXPECT_GT(accepted["contraction"], 0);
+  if (target.name != "sm_90a") return;
+  for (const char* family : {"small_m", "multicast", "gemm"}) EXPECT_GT(accepted[family], 0);
 }
 
 }  // namespace
