@@ -1,4 +1,5 @@
 // The C API over Library and Layer: handles, error codes, messages.
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
@@ -113,9 +114,15 @@ ir::Program with_layouts(ir::Program program, const std::string& layouts) {
 tenon_bind_options options_of(const tenon_bind_options* given) {
   tenon_bind_options options{};
   if (given != nullptr) {
-    if (given->size < sizeof(std::size_t))
+    if (given->size < sizeof(std::size_t) || given->size > 4096)
       throw UserError("options.size", std::to_string(given->size), "sizeof(tenon_bind_options)");
     std::memcpy(&options, given, std::min(given->size, sizeof options));
+    // What a newer caller asks for beyond that must not be passed over in silence.
+    const auto* bytes = reinterpret_cast<const unsigned char*>(given);
+    if (std::any_of(bytes + std::min(given->size, sizeof options), bytes + given->size,
+                    [](unsigned char byte) { return byte != 0; }))
+      throw UserError("options", "one that this libtenon_runtime does not know",
+                      "what version " TENON_VERSION_TEXT " has");
   }
   return options;
 }

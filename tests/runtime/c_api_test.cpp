@@ -202,6 +202,35 @@ TEST_F(CApi, OptionsOfAnOlderCallerAreShorter) {
   tenon_library_close(handle);
 }
 
+// What a newer caller leaves at zero is no matter; what it asks for is not passed over in silence.
+TEST_F(CApi, OptionsOfANewerCallerAreLonger) {
+  store_winner();
+  std::vector<float> g(kK), w(kK * kN);
+  const void* inputs[] = {nullptr, g.data(), w.data()};
+  tenon_library* handle = nullptr;
+  ASSERT_EQ(tenon_library_open(path_.c_str(), "host", &handle), TENON_OK);
+  struct {
+    tenon_bind_options known;
+    const char* more;
+  } newer{};
+  newer.known.size = sizeof newer;
+  for (const char* more : {static_cast<const char*>(nullptr), "a wish"}) {
+    newer.more = more;
+    tenon_kernel* kernel = nullptr;
+    EXPECT_EQ(tenon_bind_with(handle, "rmsnorm_linear", "m=3,k=5,n=4", "fp32", &newer.known, inputs,
+                              nullptr, &kernel),
+              more == nullptr ? TENON_OK : TENON_BAD_INPUT)
+        << tenon_last_error();
+    tenon_kernel_close(kernel);
+  }
+  newer.known.size = std::size_t{1} << 40;
+  tenon_kernel* kernel = nullptr;
+  EXPECT_EQ(tenon_bind_with(handle, "rmsnorm_linear", "m=3,k=5,n=4", "fp32", &newer.known, inputs,
+                            nullptr, &kernel),
+            TENON_BAD_INPUT);
+  tenon_library_close(handle);
+}
+
 TEST_F(CApi, SaysWhatIsWrong) {
   store_winner();
   tenon_library* library = nullptr;
