@@ -385,6 +385,8 @@ Evidence random_test(const ir::Program& program, const ir::MuGraph& graph,
     evidence = test.verdict(Verdict::kUnsupported, e.what());
   } catch (const std::bad_alloc&) {
     evidence = test.verdict(Verdict::kUnknown, "out of memory");
+  } catch (const std::exception& e) {  // a mistake of ours: no evidence, and said so
+    evidence = test.verdict(Verdict::kUnknown, std::string("the method failed: ") + e.what());
   }
   evidence.method = "random";
   evidence.seconds =

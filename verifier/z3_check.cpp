@@ -396,7 +396,11 @@ Evidence z3_check(const ir::Program& program, const ir::MuGraph& graph, const Z3
   } catch (const std::bad_alloc&) {
     evidence.verdict = Verdict::kUnknown;
     evidence.reason = "out of memory";
+  } catch (const std::exception& e) {  // a mistake of ours: no evidence, and said so
+    evidence.verdict = Verdict::kUnknown;
+    evidence.reason = std::string("the method failed: ") + e.what();
   }
+  if (evidence.figures.empty()) evidence.figures = "{}";
   evidence.seconds =
       std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   return evidence;

@@ -3,13 +3,17 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
+#include <random>
 #include <thread>
 
 #include "ir/domain.h"
+#include "tests/optimizer/random_program.h"
 #include "tests/verifier/programs.h"
 #include "verifier/primes.h"
 #include "verifier/replay.h"
 #include "verifier/scaled_dims.h"
+#include "verifier/trial.h"
 #include "verifier/verifier.h"
 #include "verifier/z3_state.h"
 
@@ -104,7 +108,7 @@ class TermValue {
                        : a.kind == AtomKind::kRsqrt  ? 1 / std::sqrt(x)
                                                      : 1 / x;
       from_.push_back(a.symbol);
-      to_.push_back(state.context.real_val(fmt::format("{:.18f}", y).c_str()));
+      to_.push_back(state.context.real_val(fmt::format("{:.40f}", y).c_str()));
     }
   }
   double of(z3::expr e) {
@@ -150,6 +154,198 @@ TEST(Domains, Z3IsDouble) {
                     1e-9 * (1 + std::fabs(want[o].data[e])))
             << path;
   }
+}
+
+// A Z3 term modulo a prime: inputs are numerals, and an atom is what the field makes of its
+// argument. Throws ir::Undefined where that is nothing.
+class TermResidue {
+ public:
+  TermResidue(Z3State& state, const ir::FieldDomain& field) : field_(field) {
+    for (const Z3Atom& a : state.atoms) {
+      const std::uint32_t x = of(a.argument);
+      atoms_[a.symbol.id()] = a.kind == AtomKind::kFunction ? field.apply(a.op, x)
+                              : a.kind == AtomKind::kSqrt   ? field.apply(ir::OpKind::kSqrt, x)
+                              : a.kind == AtomKind::kRsqrt  ? field.apply(ir::OpKind::kRsqrt, x)
+                                                            : field.inverse(x);
+    }
+  }
+  std::uint32_t of(const z3::expr& e) {
+    if (const auto it = seen_.find(e.id()); it != seen_.end()) return it->second;
+    const std::uint32_t value = compute(e);
+    keep_.push_back(e);
+    seen_[e.id()] = value;
+    return value;
+  }
+
+ private:
+  std::uint32_t of_digits(const std::string& digits) const {
+    std::uint64_t value = 0;
+    for (char c : digits)
+      if (c != '-') value = (value * 10 + static_cast<std::uint64_t>(c - '0')) % field_.prime();
+    const auto residue = static_cast<std::uint32_t>(value);
+    return digits[0] == '-' ? field_.apply(ir::OpKind::kSub, 0, residue) : residue;
+  }
+  std::uint32_t compute(const z3::expr& e) {
+    if (e.is_numeral()) {
+      const std::string text = Z3_get_numeral_string(e.ctx(), e);
+      const std::size_t slash = text.find('/');
+      const std::uint32_t numerator = of_digits(text.substr(0, slash));
+      if (slash == std::string::npos) return numerator;
+      return field_.apply(ir::OpKind::kDiv, numerator, of_digits(text.substr(slash + 1)));
+    }
+    if (const auto it = atoms_.find(e.id()); it != atoms_.end()) return it->second;
+    const Z3_decl_kind kind = e.decl().decl_kind();
+    if (kind == Z3_OP_UMINUS) return field_.apply(ir::OpKind::kSub, 0, of(e.arg(0)));
+    if (kind == Z3_OP_TO_REAL) return of(e.arg(0));
+    if (kind == Z3_OP_POWER)
+      return field_.power(of(e.arg(0)), static_cast<std::uint64_t>(e.arg(1).get_numeral_int64()));
+    const ir::OpKind op = kind == Z3_OP_ADD   ? ir::OpKind::kAdd
+                          : kind == Z3_OP_SUB ? ir::OpKind::kSub
+                          : kind == Z3_OP_MUL ? ir::OpKind::kMul
+                          : kind == Z3_OP_DIV ? ir::OpKind::kDiv
+                                              : ir::OpKind::kConst;
+    EXPECT_NE(op, ir::OpKind::kConst) << e;
+    std::uint32_t value = of(e.arg(0));
+    for (unsigned i = 1; i < e.num_args(); ++i) value = field_.apply(op, value, of(e.arg(i)));
+    return value;
+  }
+
+  const ir::FieldDomain& field_;
+  std::map<unsigned, std::uint32_t> atoms_, seen_;  // by AST id
+  std::vector<z3::expr> keep_;                      // so that no id is used twice
+};
+
+// Residues as the integers that they are.
+std::vector<ir::Values<Z3Domain::Scalar>> as_terms(const std::vector<FieldValues>& residues,
+                                                   Z3State& state) {
+  std::vector<ir::Values<Z3Domain::Scalar>> out;
+  for (const FieldValues& v : residues) {
+    ir::Values<Z3Domain::Scalar> terms{v.axes, v.extents, {}};
+    for (std::uint32_t x : v.data)
+      terms.data.push_back(state.keep(state.context.real_val(std::to_string(x).c_str()), x));
+    out.push_back(std::move(terms));
+  }
+  return out;
+}
+
+void expect_same_residues(const std::vector<ir::Values<Z3Domain::Scalar>>& terms,
+                          const std::vector<FieldValues>& want, Z3State& state,
+                          const ir::FieldDomain& field, const std::string& what) {
+  TermResidue residue(state, field);
+  for (std::size_t o = 0; o < want.size(); ++o)
+    for (std::size_t e = 0; e < want[o].data.size(); ++e)
+      ASSERT_EQ(residue.of(state.term(terms[o].data[e])), want[o].data[e]) << what;
+}
+
+// Z3's terms, roots and functions included, are the field's numbers: the two domains that stand
+// for the reals in proofs compute one thing.
+TEST(Domains, Z3IsField) {
+  for (const std::string& path : testing::right_fixtures()) {
+    const ir::MuGraph graph = ir::parse_mugraph(testing::read_text(path));
+    const ir::Program program = testing::program_of(graph);
+    const ScaledDims dims = dims_of(graph);
+    const UnitMap units(program.signature, dims.extents);
+    const Structure structure = analyse(program, graph, dims, units, 1, kPrimes[0], kPrimes[1]);
+    const Trial trial = run_trial(program, graph, dims, units, structure, kPrimes[2], 11);
+    ASSERT_TRUE(trial.defined) << path;
+    // No root has a function under it here, so any functions leave the trial defined.
+    const ir::FieldDomain field(kPrimes[2], trial.attributes, 5);
+    Z3State state{Z3Options{}};
+    Z3Domain z3(state);
+    for (const auto& [name, value] : trial.attributes)
+      state.attributes.emplace(name, state.context.real_val(std::to_string(value).c_str()));
+    const auto inputs = as_terms(trial.inputs, state);
+    const auto terms = ir::evaluate(graph, dims.extents, dims.partition, z3, inputs);
+    expect_same_residues(terms,
+                         ir::evaluate(graph, dims.extents, dims.partition, field, trial.inputs),
+                         state, field, path);
+  }
+}
+
+// The same for programs over the whole operator table, with float64 and the rounded evaluation
+// beside them.
+TEST(Domains, AgreeOnRandomPrograms) {
+  int compared = 0, residues = 0;
+  for (std::uint64_t seed = 0; seed < 150; ++seed) {
+    const std::string text = tenon::test::random_program(seed);
+    const ir::Program program = ir::parse_program(text);
+    ir::Extents extents;
+    for (std::size_t d = 0; d < program.signature.dims.size(); ++d)
+      extents.push_back(2 + static_cast<std::int64_t>(d));
+    RealInputs reals = random_reals(program, extents, seed);
+
+    // float64 beside float32.
+    std::vector<ir::Values<float>> narrow;
+    for (RealValues& v : reals.values) {
+      ir::Values<float> f{v.axes, v.extents, {}};
+      for (double& x : v.data) {
+        x = x < 0 ? std::floor(4 * x) / 4 : std::ceil(4 * x) / 4;
+        f.data.push_back(static_cast<float>(x));
+      }
+      narrow.push_back(std::move(f));
+    }
+    for (auto& [name, value] : reals.attributes) value = std::round(8 * value) / 8;
+    ir::DoubleDomain exact(reals.attributes);
+    ir::RoundedDomain rounded(reals.attributes, ir::DType::kF32);
+    const auto want = ir::evaluate(program, extents, exact, reals.values);
+    const double off = error(ir::evaluate(program, extents, rounded, narrow), want);
+    const bool well_conditioned = off <= 1e-4;
+
+    // Z3 beside float64.
+    if (well_conditioned) {
+      Z3State state{Z3Options{}};
+      Z3Domain z3(state);
+      for (const auto& [name, value] : reals.attributes)
+        state.attributes.emplace(name, state.context.real_val(std::to_string(value).c_str()));
+      std::vector<ir::Values<Z3Domain::Scalar>> inputs;
+      for (const RealValues& v : reals.values) {
+        ir::Values<Z3Domain::Scalar> terms{v.axes, v.extents, {}};
+        for (double x : v.data)
+          terms.data.push_back(state.keep(state.context.real_val(std::to_string(x).c_str()), x));
+        inputs.push_back(std::move(terms));
+      }
+      const auto terms = ir::evaluate(program, extents, z3, inputs);
+      TermValue number(state);
+      for (std::size_t o = 0; o < want.size(); ++o)
+        for (std::size_t e = 0; e < want[o].data.size(); ++e)
+          ASSERT_NEAR(number.of(state.term(terms[o].data[e])), want[o].data[e],
+                      1e-6 * (1 + std::fabs(want[o].data[e])))
+              << "seed " << seed << "\n"
+              << text;
+      ++compared;
+    }
+
+    // Z3 beside the field, at the first inputs that have roots.
+    std::mt19937_64 random(seed);
+    for (int tries = 0; tries < 64; ++tries) {
+      std::vector<FieldValues> drawn;
+      for (const RealValues& v : reals.values) {
+        FieldValues f{v.axes, v.extents, {}};
+        for (std::size_t e = 0; e < v.data.size(); ++e)
+          f.data.push_back(static_cast<std::uint32_t>(random() % kPrimes[1]));
+        drawn.push_back(std::move(f));
+      }
+      std::map<std::string, std::uint32_t> attributes;
+      for (const auto& [name, value] : reals.attributes)
+        attributes[name] = static_cast<std::uint32_t>(1 + random() % (kPrimes[1] - 1));
+      const ir::FieldDomain field(kPrimes[1], attributes, seed);
+      try {
+        const auto values = ir::evaluate(program, extents, field, drawn);
+        Z3State state{Z3Options{}};
+        Z3Domain z3(state);
+        for (const auto& [name, value] : attributes)
+          state.attributes.emplace(name, state.context.real_val(std::to_string(value).c_str()));
+        const auto terms = ir::evaluate(program, extents, z3, as_terms(drawn, state));
+        expect_same_residues(terms, values, state, field, text);
+        ++residues;
+        break;
+      } catch (const ir::Undefined&) {
+        continue;
+      }
+    }
+  }
+  EXPECT_GE(compared, 140);
+  EXPECT_GE(residues, 140);
 }
 
 // Search verifies on several threads: verdicts do not depend on what runs beside them.

@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 #include <z3++.h>
 
+#include <chrono>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <stdexcept>
+#include <thread>
 
 #include "ir/error.h"
 #include "tests/verifier/fixtures.h"
@@ -48,6 +51,26 @@ TEST(Limits, ExceptionsAreVerdicts) {
        {z3_check(rmsnorm(), online(), options), induction_check(rmsnorm(), online(), options)}) {
     EXPECT_EQ(e.verdict, Verdict::kUnknown);
     EXPECT_NE(e.reason.find("memory"), std::string::npos) << e.reason;
+    EXPECT_TRUE(nlohmann::json::accept(e.figures));
+  }
+  options.before_query = [] { throw std::logic_error("injected mistake"); };
+  for (const Evidence& e :
+       {z3_check(rmsnorm(), online(), options), induction_check(rmsnorm(), online(), options)}) {
+    EXPECT_EQ(e.verdict, Verdict::kUnknown);
+    EXPECT_NE(e.reason.find("injected mistake"), std::string::npos) << e.reason;
+    EXPECT_TRUE(nlohmann::json::accept(e.figures));
+  }
+}
+
+// Time that runs out when the terms are there and Z3 is about to be asked.
+TEST(Limits, TimeThatRunsOutBeforeTheQueryIsATimeout) {
+  Z3Options options;
+  options.timeout_ms = 2000;
+  options.before_query = [] { std::this_thread::sleep_for(std::chrono::milliseconds(2100)); };
+  for (const Evidence& e :
+       {z3_check(rmsnorm(), online(), options), induction_check(rmsnorm(), online(), options)}) {
+    EXPECT_EQ(e.verdict, Verdict::kTimeout) << e.method << ": " << e.reason;
+    EXPECT_NE(e.reason.find("2000 ms"), std::string::npos) << e.reason;
   }
 }
 
@@ -125,6 +148,8 @@ TEST(Limits, OverflowOfDimsIsAVerdict) {
       EXPECT_EQ(e.verdict, Verdict::kUnknown) << dims << " " << e.reason;
       EXPECT_FALSE(e.reason.empty());
     }
+    // Extents are symbols there, which have no product.
+    EXPECT_EQ(induction_check(program, graph, {}).verdict, Verdict::kProved) << dims;
   }
 }
 
