@@ -45,6 +45,10 @@ class SourceBuilder {
     if (std::find(includes_.begin(), includes_.end(), kernel.includes) == includes_.end())
       includes_.push_back(kernel.includes);
     code_ += "\n" + kernel.code;
+    if (kernel.pad) {
+      code_ += "\n" + kernel.pad->code;
+      entries_.push_back(kernel.pad->entry);
+    }
     entries_.push_back(kernel.entry);
   }
   void add(const Repack& repack) {
@@ -266,7 +270,26 @@ class PlanBuilder {
                          schedule_.dependent_launch};
     Lowered lowered = lower(*kernel_view.facts, schedule_.kernels[i], options);
     source.add(lowered);
+    if (lowered.pad) add_pad(*lowered.pad, *kernel_view.facts, module);
     ir::Launch launch = make_launch(lowered, *kernel_view.facts, module, kernel.name);
+    launch.dependent = schedule_.dependent_launch;
+    mark_in_main(launch);
+    out_.plan.main.push_back(std::move(launch));
+  }
+
+  void add_pad(const Pad& pad, const ir::KernelFacts& facts, int module) {
+    const std::string& from = facts.flow.inputs[static_cast<std::size_t>(pad.input)].name;
+    padded_[from] =
+        add_buffer(from + ".padded", ir::BufferRole::kWorkspace, workload_.dtype, pad.elements);
+    ir::Launch launch;
+    launch.module = module;
+    launch.entry = pad.entry;
+    launch.grid[0] = pad.blocks;
+    launch.block[0] = 256;
+    ir::Arg rows;
+    rows.kind = ir::ArgKind::kInt32;
+    rows.integer = pad.rows;
+    launch.args = {buffer_arg(buffers_.at(from)), buffer_arg(padded_.at(from)), rows};
     launch.dependent = schedule_.dependent_launch;
     mark_in_main(launch);
     out_.plan.main.push_back(std::move(launch));
@@ -295,6 +318,10 @@ class PlanBuilder {
     launch.cluster[0] = lowered.cluster;
     std::vector<int> inputs;
     for (const ir::Tensor& tensor : facts.flow.inputs) inputs.push_back(buffers_.at(tensor.name));
+    if (lowered.pad) {
+      const auto input = static_cast<std::size_t>(lowered.pad->input);
+      inputs[input] = padded_.at(facts.flow.inputs[input].name);
+    }
     if (lowered.repack) {
       int& from = inputs[static_cast<std::size_t>(lowered.repack->input)];
       from = repacked(*lowered.repack, from);
@@ -408,6 +435,7 @@ class PlanBuilder {
   const ir::Target& target_;
   Generated out_;
   std::map<std::string, int> buffers_;  // by tensor name
+  std::map<std::string, int> padded_;   // copies of them (Pad)
   struct PendingRepack {
     Repack repack;
     int from = -1, to = -1;

@@ -29,6 +29,16 @@ struct Repack {
   int blocks = 1;
 };
 
+// An input whose rows the copy engines cannot read: a launch before the kernel's copies them into a
+// buffer of their own (codegen/device/hopper/pad_rows.cuh), which takes their place among the
+// arguments.
+struct Pad {
+  int input = -1;
+  ir::SizeExpr elements;    // of the workload's type
+  std::string entry, code;  // extern "C" entry(const T* from, T* to, int rows), 256 threads
+  ir::SizeExpr rows, blocks;
+};
+
 struct Lowered {
   std::string includes;  // headers of codegen/ that the code needs, one a line
   std::string code;      // one namespace and its extern "C" entry
@@ -46,6 +56,7 @@ struct Lowered {
   std::vector<MapArg> maps;             // first of the entry's arguments
   std::optional<ir::SizeExpr> scratch;  // zeroed workspace, elements of 4 bytes; after the outputs
   std::optional<Repack> repack;
+  std::optional<Pad> pad;
   // The entry's arguments: inputs and outputs of the dataflow in order, then partials and
   // counters where there is a workspace, then m where there is a dynamic dim.
 };

@@ -58,6 +58,7 @@ class HopperLowering {
     out_.includes +=
         "#include \"device/hopper/any_alignment.cuh\"\n#include \"device/portable/run.cuh\"\n";
     add_repack();
+    if (pads()) add_pad();
     out_.code = fmt::format("namespace {0} {{\n\n{1}\n{2}{3}\n{4}\n{5}\n}}  // namespace {0}\n",
                             options_.name, writer_.args_struct(), stats_struct(), epilogue(),
                             config_, entry_text_);
@@ -100,6 +101,10 @@ class HopperLowering {
   bool in_place() const {
     return ir::reads_weights_in_place(form_, schedule_, workload_.keep_weights);
   }
+  // X is read from a copy with padded rows; the zeros after them count as columns.
+  bool pads() const { return ir::pads_rows(form_, schedule_); }
+  std::int64_t k_read() const { return pads() ? (form_.k + 7) / 8 * 8 : form_.k; }
+  std::int64_t x_stride() const { return pads() ? k_read() : form_.x_stride; }
   // Elements between rows of W as the kernel reads it.
   std::int64_t w_stride() const { return in_place() ? form_.k : k_padded(); }
   std::int64_t k_padded() const { return (form_.k + 63) / 64 * 64; }
@@ -115,7 +120,7 @@ class HopperLowering {
         "tenon::device::hopper::{}, Stats, Epilogue, {}>(\n"
         "        args.{}, args.{}, args.{}, {}, {}, {}, {}, {}, {}, args);\n  }}\n",
         condition, fast, type(), rows_layout() ? "RowLayout" : "PackedLayout", options_.dependent,
-        x(), w(), y(), writer_.rows_expression(), form_.n, form_.k, form_.x_stride, w_stride(),
+        x(), w(), y(), writer_.rows_expression(), form_.n, k_read(), x_stride(), w_stride(),
         form_.y_stride);
   }
 
@@ -139,8 +144,8 @@ class HopperLowering {
   }
 
   void add_maps(std::int64_t box_x, std::int64_t box_w, int promotion) {
-    add_map(form_.x, writer_.rows_size(), form_.k, form_.x_stride, box_x, promotion);
-    add_map(form_.w, std::to_string(form_.n), form_.k, w_stride(), box_w, promotion);
+    add_map(form_.x, writer_.rows_size(), k_read(), x_stride(), box_x, promotion);
+    add_map(form_.w, std::to_string(form_.n), k_read(), w_stride(), box_w, promotion);
   }
 
   void small_m() {
@@ -293,8 +298,8 @@ class HopperLowering {
         "tenon::device::gemm::{0}*>(args.{1}), {2}, nullptr,\n"
         "          reinterpret_cast<tenon::device::gemm::{0}*>(args.{3}), {4}, nullptr, {5}, {6}, "
         "{7}, {8}}},\n      args);\n",
-        type(), x(), form_.x_stride, y(), form_.y_stride, workspace, writer_.rows_expression(),
-        form_.n, form_.k);
+        type(), x(), x_stride(), y(), form_.y_stride, workspace, writer_.rows_expression(), form_.n,
+        k_read());
     std::string condition = fmt::format("tenon::device::portable::aligned(args.{}, 16)", x());
     if (wide) condition += fmt::format(" && tenon::device::portable::aligned(args.{}, 16)", y());
     entry(1, body(condition, fast));
@@ -303,6 +308,23 @@ class HopperLowering {
   void entry(int blocks_per_sm, const std::string& text) {
     entry_text_ = writer_.hopper_entry(static_cast<int>(out_.maps.size()), out_.scratch.has_value(),
                                        out_.threads, blocks_per_sm, text);
+  }
+
+  void add_pad() {
+    Pad pad;
+    pad.input = form_.x;
+    pad.entry = out_.entry + "_pad";
+    pad.rows = writer_.size(writer_.rows_size());
+    pad.elements = writer_.size(fmt::format("{} * {}", writer_.rows_size(), k_read()));
+    pad.blocks = writer_.size(fmt::format("min(ceildiv({} * {}, 256), {})", writer_.rows_size(),
+                                          k_read() / 8, 8 * target_.sm_count));
+    pad.code = fmt::format(
+        "extern \"C\" __global__ void __launch_bounds__(256) {}(const unsigned short* x, unsigned "
+        "short* out, int m) {{\n"
+        "  tenon::device::hopper::pad_rows<{}>(x, out, m, {}, {}, {});\n}}\n",
+        pad.entry, options_.dependent, form_.k, form_.x_stride, k_read());
+    out_.includes += "#include \"device/hopper/pad_rows.cuh\"\n";
+    out_.pad = pad;
   }
 
   // W in the order in which the kernel streams it, unless it already is.

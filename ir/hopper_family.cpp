@@ -190,7 +190,6 @@ Reason illegal_multicast(const StreamedProduct& f, const MulticastParams& p) {
 
 Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target& target) {
   int team = p.ping_pong ? 1 : p.consumers;
-  if (!f.x_rows_aligned()) return "rows of x are not multiples of 16 bytes";
   if (!one_of(p.tile_m, {64, 128, 192, 256}))
     return fmt::format("tile_m={} is not 64, 128, 192 or 256", p.tile_m);
   if (p.tile_n < 8 || p.tile_n % 8 || p.tile_n > 256)
@@ -422,6 +421,10 @@ std::vector<KernelSchedule> candidates_gemm(const StreamedProduct& f) {
 
 }  // namespace
 
+bool pads_rows(const StreamedProduct& form, const KernelSchedule& schedule) {
+  return schedule.family == "gemm" && !form.x_rows_aligned();
+}
+
 std::optional<StreamedProduct> streamed_product(const KernelFacts& facts, const Workload& workload,
                                                 std::string* why) {
   StreamedProduct out;
@@ -475,7 +478,7 @@ bool reads_weights_in_place(const StreamedProduct& form, const KernelSchedule& s
   if (!form.w_rows_are_columns || (small_m && small_m_params(schedule).packed())) return false;
   // small_m's copies run on to the next multiple of 64; the copy engine stops at k by itself, and
   // takes rows that are multiples of 16 bytes, as those of x must be.
-  return form.k % 64 == 0 || (keep && !small_m);
+  return form.k % 64 == 0 || (keep && !small_m && form.k % 8 == 0);
 }
 
 int resident_blocks(int cluster, const Target& target) {

@@ -35,6 +35,8 @@ struct StreamedProduct {
   // Rows of x are whole pieces of 16 bytes and begin at multiples of them.
   bool x_rows_aligned() const { return k % 8 == 0 && x_stride % 8 == 0; }
 };
+// Does the kernel read x from a copy whose rows the copy engines can read?
+bool pads_rows(const StreamedProduct& form, const KernelSchedule& schedule);
 // Nothing when the kernel is of another form; `why` then says what is different.
 std::optional<StreamedProduct> streamed_product(const KernelFacts& facts, const Workload& workload,
                                                 std::string* why = nullptr);

@@ -251,6 +251,16 @@ KernelCost library_cost(const ir::KernelView& kernel, const ir::KernelSchedule& 
   cost.overlap = 0.05;
   cost.memory_us = bytes / memory_rate(t) * 1.08;
   cost.compute_us = 2 * multiply_adds / (rate * 1e6);
+  // Rows that are not multiples of 16 bytes take its slow kernels: 17 µs of 4 at 5 x 3001 x 2000
+  // (bench/results/2026-11-30-h200-tuning-14s.json).
+  for (ir::TensorId id : {product.a, product.b, product.out}) {
+    const ir::Tensor& tensor = kernel.tensors[static_cast<std::size_t>(id)];
+    if (std::fmod(extent_of(w, tensor.axes.back().dim) * ir::size_of(w.dtype), 16) != 0) {
+      cost.memory_us *= 2;
+      cost.compute_us *= 2;
+      break;
+    }
+  }
   // Measured on an H200 (bench/results): about 1.5 µs more than a cold read at small M; the
   // heuristics' order is good, but each of the first eight wins somewhere.
   cost.serial_us =

@@ -30,6 +30,7 @@ constexpr double kBulkL2Rate = 2.6;      // the same through the bulk copy engin
 // Multicast: wgmma leaves copies little time, and its ring waits for all blocks of a cluster.
 constexpr double kMulticastStartUs = 1.8;
 constexpr double kMulticastLatencyUs = 0.75;
+constexpr double kPadUs = 2.5;            // a launch that copies x, beside the bytes that it moves
 constexpr double kSpareBytesPerUs = 7e4;  // of X that one spare block sums
 constexpr double kClockPerUs = 1700;
 constexpr double kBytesPerClock = 64;  // from L2 into one multiprocessor
@@ -169,6 +170,8 @@ KernelCost gemm_cost(const ir::StreamedProduct& f, const ir::GemmParams& p, doub
   const double copied = clusters * p.cluster() * k_part / 64 * stage;
   cost.cache_us = copied / (memory_rate(t) * kBulkL2Rate);
   cost.serial_us = kGemmStartUs - t.launch_us + epilogue;
+  // A launch before this one copies x.
+  if (!f.x_rows_aligned()) cost.serial_us += kPadUs + 4 * m * k / memory_rate(t);
   if (f.sums > 0 && p.statistics == 2) cost.serial_us += 0.8;
   if (f.sums > 0 && p.statistics == 3)
     cost.serial_us += clusters > resident ? 0.6 : p.rotate ? 0.9 : 2.0;

@@ -153,6 +153,28 @@ TEST(HopperFamilies, SpareBlocksAreRefusedWhereNoneExistOrARowIsLargerThanAStage
   EXPECT_TRUE(reason(f, 16392, tile).has_value());
 }
 
+// The copy engines read rows that begin at multiples of 16 bytes: others pass through a copy.
+TEST(HopperFamilies, RowsThatTheCopyEnginesCannotReadAreCopiedBefore) {
+  Fixture f = fixture("rmsnorm_one_pass");
+  const ir::Target t = ir::target_from_name("sm_90a");
+  for (const auto& [k, launches] : {std::pair{1000, 1}, {1001, 2}, {1002, 2}, {1004, 2}}) {
+    ir::Workload w = testing::workload(f, 300, k, 500, ir::DType::kBF16);
+    ir::Schedule s = ir::parse_schedule("gemm(statistics=2, tile_m=128, tile_n=96, stages=5)");
+    ASSERT_FALSE(ir::illegal(ir::view(f.graph, 0), s.kernels[0], w, t).has_value()) << k;
+    Generated g = generate(f.graph, s, w, t);
+    ASSERT_EQ(static_cast<int>(g.plan.main.size()), launches) << k;
+    const ir::TensorMapSpec& x = g.plan.tensor_maps[0];
+    EXPECT_EQ(x.row_stride, (k + 7) / 8 * 8);
+    EXPECT_EQ(x.columns, x.row_stride);
+    const ir::Buffer& from = g.plan.buffers[static_cast<std::size_t>(x.buffer)];
+    EXPECT_EQ(from.role, launches == 2 ? ir::BufferRole::kWorkspace : ir::BufferRole::kActivation);
+    if (launches == 2) {
+      const std::int64_t extents[] = {7, k, 500};
+      EXPECT_EQ(from.elements.evaluate(extents), 7 * ((k + 7) / 8 * 8));
+    }
+  }
+}
+
 TEST(HopperFamilies, AreOfSm90aOnly) {
   Fixture f = fixture("rmsnorm_one_pass");
   ir::Workload w = testing::workload(f, 16, 4096, 6144, ir::DType::kBF16);

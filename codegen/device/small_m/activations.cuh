@@ -9,6 +9,7 @@
 // that the weights do not need yet, copied in pieces of up to 256 bytes a row.
 #pragma once
 
+#include "device/hopper/shifted_load.cuh"
 #include "device/ptx/cache_hint.cuh"
 #include "device/ptx/cp_async.cuh"
 #include "device/ptx/fence.cuh"
@@ -27,6 +28,7 @@ struct Activations {
   // Requests the columns from k0 on. Asynchronous: nothing waits until the first use.
   __device__ __forceinline__ void load(const Params& p, int k0, int lane) {
     const int g = lane / 4, column = k0 + lane % 4 * 8;  // of the first group
+    const char* end = static_cast<const char*>(p.x) + ((p.m - 1) * p.x_stride + p.k) * 2;
 #pragma unroll
     for (int tile = 0; tile < L::kRowTiles; ++tile) {
       const int row = tile * 8 + g;
@@ -39,7 +41,8 @@ struct Activations {
           if (C::kXAligned && (C::kExactK || first + 8 <= p.k)) {
             v = load_16_l2(source + offset * 2);
           } else if (C::kExactK || first < p.k) {
-            v = load_shifted(p, source + offset * 2, C::kExactK ? 8 : p.k - first);
+            v = load_shifted(source + offset * 2, C::kExactK ? 8 : p.k - first,
+                             static_cast<const char*>(p.x), end);
           }
         }
         x[i][tile][0] = v.x;
@@ -139,48 +142,6 @@ struct Activations {
   static constexpr int kChunks = L::kXSlotColumns / 8;  // of 16 bytes in a row of a slot
   __device__ __forceinline__ static int swizzle(int row, int chunk) {
     return kChunks >= 8 ? chunk ^ (row & 1) * 4 : chunk;
-  }
-
-  // `count` (1 to 8, or more for 8) elements from any address, zeros after them: the two aligned
-  // 16-byte words that hold them, shifted. At the ends of X, where those would leave it, one by
-  // one.
-  __device__ __forceinline__ static uint4 load_shifted(const Params& p, const char* source,
-                                                       int count) {
-    const char* begin = static_cast<const char*>(p.x);
-    const char* end = begin + ((p.m - 1) * p.x_stride + p.k) * 2;
-    const unsigned offset =
-        static_cast<unsigned>(reinterpret_cast<unsigned long long>(source)) & 15;
-    const char* words = source - offset;
-    if (words < begin || words + 32 > end) return load_elements(source, count);
-    const uint4 low = load_16_l2(words), high = load_16_l2(words + 16);
-    unsigned w[7] = {low.x, low.y, low.z, low.w, high.x, high.y, high.z};
-    unsigned last = high.w;
-    if (offset & 8) {
-      w[0] = w[2], w[1] = w[3], w[2] = w[4], w[3] = w[5], w[4] = w[6], w[5] = last;
-    }
-    if (offset & 4) {
-      w[0] = w[1], w[1] = w[2], w[2] = w[3], w[3] = w[4], w[4] = w[5];
-    }
-    unsigned v[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      v[j] = __funnelshift_r(w[j], w[j + 1], (offset & 2) * 8);
-      if (2 * j >= count) v[j] = 0;
-      if (2 * j + 1 == count) v[j] &= 0xffffu;
-    }
-    return make_uint4(v[0], v[1], v[2], v[3]);
-  }
-
-  // The slow path: `count` (1 to 8, or more for 8) elements one by one, zeros after them.
-  __device__ __forceinline__ static uint4 load_elements(const char* source, int count) {
-    unsigned v[4];
-#pragma unroll
-    for (int j = 0; j < 4; ++j) {
-      const unsigned low = 2 * j < count ? load_2_l2(source + 4 * j) : 0;
-      const unsigned high = 2 * j + 1 < count ? load_2_l2(source + 4 * j + 2) : 0;
-      v[j] = low | high << 16;
-    }
-    return make_uint4(v[0], v[1], v[2], v[3]);
   }
 };
 

@@ -30,6 +30,13 @@ std::vector<MutationCase> more_cases() {
                    "staged=0, stages=2, "
                    "unit=32, warps=6, weights=1)",
                    0},
+      // Rows of X that the copy engines cannot read.
+      MutationCase{"rmsnorm_one_pass", 200, 321, 600,
+                   "gemm(consumers=1, stages=3, statistics=2, tile_m=64, tile_n=16)", 0},
+      MutationCase{"rmsnorm_one_pass", 200, 326, 301,
+                   "gemm(consumers=1, stages=3, statistics=5, tile_m=64, tile_n=16)", 0},
+      MutationCase{"rmsnorm_split_k", 70, 323, 301,
+                   "gemm(consumers=1, split_k=2, stages=3, statistics=4, tile_m=64, tile_n=16)", 0},
       MutationCase{"rmsnorm_split_k", 100, 328, 600,
                    "gemm(rotate=1, slices=4, split_k=2, stages=3, statistics=3, tile_m=128, "
                    "tile_n=48)",
