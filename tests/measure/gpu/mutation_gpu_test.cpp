@@ -346,7 +346,10 @@ TEST(MutantChild, Run) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   const fs::path folder = given;
   const std::string order = read_text(folder / "order");
-  if (order == "hang") std::this_thread::sleep_for(std::chrono::hours(1));
+  if (order == "hang") {
+    write_text(folder / "pid", std::to_string(getpid()));
+    std::this_thread::sleep_for(std::chrono::hours(1));
+  }
   if (order == "crash") std::abort();
   if (order == "exit") std::_Exit(kRefused);
   int code = kBadSetup;
@@ -389,6 +392,39 @@ TEST(mutation_children, EndsOfEveryKindAreSeen) {
   EXPECT_EQ(outcome_of(run("crash", 60), folder).means, "crash");
   write_text(folder / "reason", "a stray write at byte 4 of tensor y");
   EXPECT_EQ(outcome_of(run("exit", 60), folder).means, "guard zone");
+  fs::remove_all(folder);
+}
+
+// Between a test and its child: what is killed together with neither.
+TEST(MutantChild, Parent) {
+  const char* given = std::getenv("TENON_MUTANT_PARENT");
+  if (given == nullptr) GTEST_SKIP() << "started by mutation tests only";
+  const fs::path folder = given;
+  run_child({}, "MutantChild.Run", "TENON_MUTANT=" + folder.string(), (folder / "log").string(),
+            3600);
+}
+
+// A child that would run for ever ends with the process that started it.
+TEST(mutation_children, DieWithTheirParent) {
+  std::string pattern = (fs::temp_directory_path() / "tenon-children-XXXXXX").string();
+  ASSERT_NE(mkdtemp(pattern.data()), nullptr);
+  const fs::path folder = pattern;
+  write_text(folder / "order", "hang");
+  const ChildResult parent =
+      run_child({}, "MutantChild.Parent", "TENON_MUTANT_PARENT=" + folder.string(),
+                (folder / "parent").string(), 3);
+  EXPECT_EQ(parent.end, ChildResult::kTimedOut);
+  const std::string pid = read_text(folder / "pid");
+  ASSERT_FALSE(pid.empty()) << "the child was not started";
+  auto runs = [&] {  // a zombie does not
+    const std::string stat = read_text("/proc/" + pid + "/stat");
+    const std::size_t name_end = stat.rfind(')');
+    return name_end != std::string::npos && stat.size() > name_end + 2 &&
+           stat[name_end + 2] != 'Z' && stat[name_end + 2] != 'X';
+  };
+  for (int i = 0; i < 500 && runs(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  EXPECT_FALSE(runs());
   fs::remove_all(folder);
 }
 
