@@ -8,7 +8,8 @@
 namespace tenon::test {
 
 enum class Delay {
-  kLateCopies,  // bulk copies are asked for late, and their barriers are made late
+  // Bulk copies are asked for late, and their barriers are made late, where others seem to be.
+  kLateCopies,
   // After a wait or a barrier every warp rests, each for another time; most of a split reduction's
   // first share is written late, and some rows' sums are published late.
   kSlowWarps,

@@ -30,6 +30,10 @@ constexpr const char* kUndefined =
     "what has no value may have any: the compiler, or the memory, "
     "gave it the right one";
 
+constexpr const char* kSeemsToWait =
+    "whatever lies where the barriers will be made lets nobody pass "
+    "who waits for one";
+
 constexpr Known kKnown[] = {
     // Portable kernels.
     {"barrier", "device/portable/contraction.cuh loop", 0, "cp_async_wait<0>();", "",
@@ -111,6 +115,8 @@ constexpr Known kKnown[] = {
      "stages=3, unit=64, warps=3",
      "every warp has all its units: two blocks of three warps of 64 columns are the 384 of W'"},
     {"barrier", "device/small_m/multicast.cuh run_multicast", 1, "__syncwarp();", "", kInStep},
+    {"barrier", "device/small_m/multicast.cuh run_multicast", 1, "__syncthreads();", "",
+     kSeemsToWait, true},
     {"mask", "device/small_m/multicast.cuh run_multicast", 1, "s <= C::kStages;", "",
      "the barriers behind the ring's lie in the 1024 bytes that aligning it may take, and takes at "
      "most 896 of"},
@@ -127,6 +133,7 @@ constexpr Known kKnown[] = {
      "delay "
      "the tensor cores alone"},
     // gemm.
+    {"barrier", "device/gemm/gemm.cuh run", 1, "__syncthreads();", "", kSeemsToWait, true},
     {"accumulator", "device/gemm/consumer.cuh consume", 1,
      "->  float sums[P::kBlocks][P::kSumSlots];", "", kUndefined, true},
     {"mask", "device/gemm/statistics.cuh join_row_pairs", 1, "c <= P::kSums;",

@@ -16,30 +16,24 @@ struct WrongKernel {
   std::int64_t m, k, n;
   const char* from;  // in the source of some kernel, once
   const char* to;
-  const char* not_by;  // a family whose inputs are not the ones that show it; may be null
 };
 
 const WrongKernel kWrong[] = {
     {"Tf32OperandsInFp32", ir::DType::kF32, 24, 328, 96, "fmaf(a[r][k], b[k][j], out[j])",
      "fmaf(__uint_as_float((__float_as_uint(a[r][k]) + 0x1000u) & 0xffffe000u), "
-     "__uint_as_float((__float_as_uint(b[k][j]) + 0x1000u) & 0xffffe000u), out[j])",
-     nullptr},
+     "__uint_as_float((__float_as_uint(b[k][j]) + 0x1000u) & 0xffffe000u), out[j])"},
     {"Bf16OperandsInFp16", ir::DType::kF16, 24, 328, 96, "mma_m16n8k16_fp16(d, a, b0, b1);",
      "auto narrowed = [](unsigned w) { return Element<Fp16>::pack("
      "round_to<Bf16>(Element<Fp16>::low(w)), round_to<Bf16>(Element<Fp16>::high(w))); }; "
      "const unsigned r[4] = {narrowed(a[0]), narrowed(a[1]), narrowed(a[2]), narrowed(a[3])}; "
-     "mma_m16n8k16_fp16(d, r, narrowed(b0), narrowed(b1));",
-     nullptr},
-    // Normal inputs cannot tell: bf16 rounds by as much.
+     "mma_m16n8k16_fp16(d, r, narrowed(b0), narrowed(b1));"},
     {"ThirtyTwoColumnsMissingFromTheSquares", ir::DType::kBF16, 8, 4096, 64,
      "for (int j = 0; j < V; ++j) Pass::accumulate(s, row, others, x.at(j), j);",
-     "for (int j = 0; j < V; ++j) if (k >= 32) Pass::accumulate(s, row, others, x.at(j), j);",
-     "normal"},
+     "for (int j = 0; j < V; ++j) if (k >= 32) Pass::accumulate(s, row, others, x.at(j), j);"},
     {"OneZeroedElementAmongMany", ir::DType::kBF16, 50, 64, 3000,
      "y[j] = j < valid ? apply<E>(args, row, tile, r, c, j, m, n + j) : 0.f;",
      "y[j] = j < valid && !(m == 37 && n + j == 1234) ? "
-     "apply<E>(args, row, tile, r, c, j, m, n + j) : 0.f;",
-     nullptr},
+     "apply<E>(args, row, tile, r, c, j, m, n + j) : 0.f;"},
 };
 
 ir::Workload workload_of(const WrongKernel& wrong) {
@@ -89,9 +83,6 @@ TEST_P(WrongKernelsOnGpu, IsRefused) {
   const verifier::Evidence bad = runner->accept(edited, 1);
   EXPECT_EQ(bad.verdict, verifier::Verdict::kRefuted) << bad.reason;
   std::printf("%s\n", bad.reason.c_str());
-  if (wrong.not_by) {
-    EXPECT_NE(bad.reason.find(std::string(wrong.not_by) + " (m="), 0U) << bad.reason;
-  }
 }
 
 // Without a GPU: the edits are found, and they change the code.
