@@ -161,7 +161,9 @@ struct TunedInterval {
 
 struct Query {
   std::string workload_key;  // ir::key
-  std::int64_t m = 0;        // must lie in the plan's interval
+  std::string
+      program_text;    // ir::print of its program: only to say how it differs from what is stored
+  std::int64_t m = 0;  // must lie in the plan's interval
   std::string device_class;
   std::string device_name;  // empty: any; else preferred (fresh), others are stale
   bool dependent_launch = false;

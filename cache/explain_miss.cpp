@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -37,10 +38,24 @@ std::vector<std::pair<std::string, std::string>> fields_of(const std::string& ke
   return fields;
 }
 
+// Two programs of one name: the first line in which they differ, as the layout of an input.
+std::string program_difference(const std::string& stored, const std::string& asked) {
+  std::istringstream have(stored), want(asked);
+  std::string has, wants;
+  while (!asked.empty() && std::getline(have, has) && std::getline(want, wants))
+    if (has != wants) return fmt::format("the program has '{}', not '{}'", has, wants);
+  return "the program has another text";
+}
+
+// What is compared: a workload's key and its program.
+struct Named {
+  std::string key, program_text;
+};
+
 // "k is 576, not 1024; dtype is fp16, not bf16": what `stored` has and `asked` has not. The number
 // of differences comes first, so that the nearest sorts first.
-std::pair<int, std::string> differences(const std::string& stored, const std::string& asked) {
-  auto have = fields_of(stored), want = fields_of(asked);
+std::pair<int, std::string> differences(const Named& stored, const Named& asked) {
+  auto have = fields_of(stored.key), want = fields_of(asked.key);
   int count = 0;
   std::string text;
   for (const auto& [name, value] : have) {
@@ -48,8 +63,10 @@ std::pair<int, std::string> differences(const std::string& stored, const std::st
                              [&name = name](const auto& f) { return f.first == name; });
     if (same != want.end() && same->second == value) continue;
     ++count;
-    text += fmt::format("{}{} is {}, not {}", text.empty() ? "" : "; ", name, value,
-                        same == want.end() ? "unset" : same->second);
+    if (!text.empty()) text += "; ";
+    text += name == "program_id" ? program_difference(stored.program_text, asked.program_text)
+                                 : fmt::format("{} is {}, not {}", name, value,
+                                               same == want.end() ? "unset" : same->second);
   }
   for (const auto& [name, value] : want) {
     if (std::any_of(have.begin(), have.end(),
@@ -73,10 +90,12 @@ std::string explain_key(Connection& connection, const Query& query) {
   const std::string program = program_of(query.workload_key);
   std::pair<int, std::string> nearest{0, ""};
   {
-    Rows rows(connection, "SELECT DISTINCT key FROM workload WHERE program = ? LIMIT ?", program,
+    Rows rows(connection,
+              "SELECT DISTINCT key, program_text FROM workload WHERE program = ? LIMIT ?", program,
               kMostExamined);
     while (rows.next()) {
-      auto found = differences(rows.text(0), query.workload_key);
+      auto found =
+          differences({rows.text(0), rows.text(1)}, {query.workload_key, query.program_text});
       if (found.first > 0 && (nearest.first == 0 || found < nearest)) nearest = found;
     }
   }

@@ -53,25 +53,35 @@ void add_db(CLI::App& app, Command& run) {
     sub->callback([a, body, &run] { run = [a, body] { return body(*a); }; });
     return sub;
   };
+  auto csv = [&](CLI::App* sub) {
+    sub->add_flag("--csv", a->csv, "CSV on stdout")->excludes("--json");
+  };
+  auto filters = [&](CLI::App* sub) {
+    sub->add_option("--program", a->program, "Only this program");
+    sub->add_option("--dtype", a->dtype, "Only this type");
+    sub->add_option("--on", a->on, "Only devices whose name or class has this in it");
+    sub->add_option("--status", a->status, "Only plans whose newest measurement ended so, as ok");
+    sub->add_option("--range", a->ranges,
+                    "Only shapes with a dim in a range, NAME=LOW:HIGH or NAME=V (repeatable)");
+    sub->add_option("--newer-than", a->newer_than, "Only what was measured within, as 12h or 30d");
+    sub->add_option("--older-than", a->older_than, "Only what was measured before, as 12h or 30d");
+  };
   auto* ls = add("ls", "The best plan of every workload, or every plan", db_list);
-  ls->add_flag("--csv", a->csv, "CSV on stdout");
+  csv(ls);
   ls->add_flag("--all", a->all, "Every plan, not only the best of each workload and launch mode");
-  ls->add_option("--program", a->program, "Only this program");
-  ls->add_option("--dtype", a->dtype, "Only this type");
-  ls->add_option("--on", a->on, "Only devices whose name or class has this in it");
-  ls->add_option("--status", a->status, "Only plans whose newest measurement ended so, as ok");
-  ls->add_option("--range", a->ranges,
-                 "Only shapes with a dim in a range, NAME=LOW:HIGH or NAME=V (repeatable)");
-  ls->add_option("--newer-than", a->newer_than, "Only what was measured within, as 12h or 30d");
-  ls->add_option("--older-than", a->older_than, "Only what was measured before, as 12h or 30d");
+  filters(ls);
   ls->add_option("--sort", a->sort, "workload, time, speedup or date")->capture_default_str();
   ls->add_option("--limit", a->limit, "So many lines at most");
-  auto* stats = add("stats", "Rows of each table, winners, failures, devices", db_stats);
-  stats->add_flag("--csv", a->csv, "CSV on stdout");
+  auto* stats =
+      add("stats", "Rows of each table; of the plans winners, failures, devices", db_stats);
+  csv(stats);
+  filters(stats);
   auto* show = add("show", "All that is known of one plan, and who came second", db_show);
   show->add_option("plan", a->id, "Number of the plan (tenon db ls)")->required();
+  csv(show);
   auto* best =
       add("best", "The plan that would be launched for a shape, or why there is none", db_best);
+  csv(best);
   a->workload.add_to(*best);
   best->add_option("--device", a->device, "auto, host, cuda:N or compile:sm_XX")
       ->capture_default_str();

@@ -56,6 +56,12 @@ double speedup(const Listing& line) {
 
 // Keeps what the filters let through.
 void filter(std::vector<Listing>& lines, const DbArguments& a) {
+  const std::string statuses =
+      "ok, compile_error, launch_error, wrong_result, timeout, crashed, unsupported";
+  if (!a.status.empty() && (", " + statuses + ",").find(", " + a.status + ",") == std::string::npos)
+    throw UserError("--status", a.status, statuses);
+  if (!a.dtype.empty() && a.dtype != "bf16" && a.dtype != "fp16" && a.dtype != "fp32")
+    throw UserError("--dtype", a.dtype, "bf16, fp16, fp32");
   std::vector<Range> ranges;
   for (const std::string& text : a.ranges) ranges.push_back(parse_range(text));
   const std::string after = a.newer_than.empty() ? "" : date_before("--newer-than", a.newer_than);
@@ -112,6 +118,33 @@ json to_json(const Listing& r) {
           {"best", r.best}};
 }
 
+void print_table(const std::vector<Listing>& lines) {
+  Table table({{"plan", Table::Align::kRight},
+               {"best"},
+               {"program"},
+               {"dims"},
+               {"dtype"},
+               {"launch"},
+               {"device", Table::Align::kLeft, 24},
+               {"form", Table::Align::kLeft, 36},
+               {"schedule", Table::Align::kLeft, 40},
+               {"status"},
+               {"kind"},
+               {"µs", Table::Align::kRight},
+               {"± µs", Table::Align::kRight},
+               {"× unfused", Table::Align::kRight}});
+  for (const Listing& r : lines)
+    table.add({std::to_string(r.plan), r.best ? "*" : "", r.program, r.dims, r.dtype,
+               r.dependent_launch ? "dependent" : "plain", r.device, r.label, r.schedule, r.status,
+               r.kind + (r.disturbance.empty() ? "" : ", disturbed"),
+               r.time_us > 0 ? fmt::format("{:.2f}", r.time_us) : "",
+               r.samples > 0 ? fmt::format("{:.2f}", r.spread_us) : "",
+               speedup(r) > 0 ? fmt::format("{:.2f}", speedup(r)) : ""});
+  if (!table.empty()) fmt::print("{}", table.render());
+}
+
+}  // namespace
+
 void print_csv(const std::vector<Listing>& lines) {
   fmt::print(
       "plan,best,program,dims,dtype,device,device_class,launch,mugraph,label,schedule,status,kind,"
@@ -140,33 +173,6 @@ void print_csv(const std::vector<Listing>& lines) {
     fmt::print("{}\n", text);
   }
 }
-
-void print_table(const std::vector<Listing>& lines) {
-  Table table({{"plan", Table::Align::kRight},
-               {"best"},
-               {"program"},
-               {"dims"},
-               {"dtype"},
-               {"launch"},
-               {"device", Table::Align::kLeft, 24},
-               {"form", Table::Align::kLeft, 36},
-               {"schedule", Table::Align::kLeft, 40},
-               {"status"},
-               {"kind"},
-               {"µs", Table::Align::kRight},
-               {"± µs", Table::Align::kRight},
-               {"× unfused", Table::Align::kRight}});
-  for (const Listing& r : lines)
-    table.add({std::to_string(r.plan), r.best ? "*" : "", r.program, r.dims, r.dtype,
-               r.dependent_launch ? "dependent" : "plain", r.device, r.label, r.schedule, r.status,
-               r.kind + (r.disturbance.empty() ? "" : ", disturbed"),
-               r.time_us > 0 ? fmt::format("{:.2f}", r.time_us) : "",
-               r.samples > 0 ? fmt::format("{:.2f}", r.spread_us) : "",
-               speedup(r) > 0 ? fmt::format("{:.2f}", speedup(r)) : ""});
-  if (!table.empty()) fmt::print("{}", table.render());
-}
-
-}  // namespace
 
 int db_list(const DbArguments& a) {
   const auto most = static_cast<std::size_t>(
@@ -199,11 +205,16 @@ int db_list(const DbArguments& a) {
 }
 
 int db_stats(const DbArguments& a) {
+  std::vector<Listing> none;
+  filter(none, a);
   auto database = open_database(a);
   std::vector<std::pair<std::string, std::int64_t>> figures;
   for (const auto& [table, count] : database->table_counts())
     figures.emplace_back("rows of " + table, count);
-  const auto lines = database->list(false);
+  // The rows of tables are those of the file; what is said of plans is of those the filters let
+  // through.
+  auto lines = database->list(false);
+  filter(lines, a);
   std::map<std::string, std::int64_t> statuses, devices;
   std::int64_t winners = 0, disturbed = 0;
   for (const Listing& line : lines) {

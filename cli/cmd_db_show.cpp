@@ -116,7 +116,12 @@ int show_stored(const DbArguments& a, cache::Database& database,
   }
   const auto rivals = database.list(cache::Database::Which::kRivals, stored->plan.id);
   const Second second = second_of(*stored, rivals);
-  if (a.json) {
+  if (a.csv) {
+    // The line that tenon db ls --all has for it.
+    auto lines = database.list(cache::Database::Which::kAll);
+    std::erase_if(lines, [&](const Listing& line) { return line.plan != stored->plan.id; });
+    print_csv(lines);
+  } else if (a.json) {
     json out = to_json(*stored);
     out["second"] = second_json(second);
     fmt::print("{}\n", out.dump(2, ' ', false, json::error_handler_t::replace));

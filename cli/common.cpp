@@ -133,7 +133,7 @@ ir::Program load_program(const std::string& name_or_path) {
 }
 
 double parse_duration(const std::string& argument, const std::string& text) {
-  const char* accepted = "a positive duration such as 60s, 2m or 90";
+  const char* accepted = "a positive duration such as 90, 60s, 2m or 1h";
   char* end = nullptr;
   double value = std::strtod(text.c_str(), &end);
   std::string unit = end;

@@ -19,9 +19,9 @@ struct DbArguments {
   std::string device, launch = "plain";  // best
 
   bool all = false;                        // ls, and what it leaves out:
-  std::string program, dtype, on, status;  // ls
-  std::vector<std::string> ranges;         // ls: NAME=LOW:HIGH
-  std::string newer_than, older_than;      // ls, prune: a duration
+  std::string program, dtype, on, status;  // ls, stats
+  std::vector<std::string> ranges;         // ls, stats: NAME=LOW:HIGH
+  std::string newer_than, older_than;      // ls, stats, prune: a duration
   std::string sort = "workload";           // ls
   std::string limit;                       // ls
 
@@ -41,6 +41,8 @@ std::unique_ptr<cache::Database> open_database(const DbArguments& a);
 std::string date_before(const std::string& argument, const std::string& duration);
 // A cell of CSV, quoted where it must be (RFC 4180).
 std::string csv_cell(const std::string& text);
+// A header and a line of CSV for each plan.
+void print_csv(const std::vector<cache::Database::Listing>& lines);
 
 // cmd_db_list.cpp
 int db_list(const DbArguments& a);

@@ -32,6 +32,7 @@ cache::Query make_query(const ir::Workload& workload, const DeviceInfo& device,
                         bool dependent_launch) {
   cache::Query query;
   query.workload_key = ir::key(workload);
+  query.program_text = ir::print(workload.program);
   query.m = dynamic_extent(workload);
   query.device_class = device.device_class;
   query.device_name = device.name;

@@ -314,7 +314,8 @@ TEST_F(Cli, TheDatabaseIsListedMovedJoinedPackedAndChecked) {
   std::string csv = tenon("db ls --all --csv" + db()).out;
   EXPECT_EQ(static_cast<std::size_t>(std::count(csv.begin(), csv.end(), '\n')), all + 1);
   for (const char* bad :
-       {"db ls --sort up", "db ls --range m", "db ls --range m=3:1", "db ls --limit 0", "db prune",
+       {"db ls --status good", "db ls --dtype int8", "db ls --json --csv", "db stats --range m",
+        "db ls --sort up", "db ls --range m", "db ls --range m=3:1", "db ls --limit 0", "db prune",
         "db prune --keep -3", "db ls --older-than soon"}) {
     Outcome o = tenon(bad + db());
     EXPECT_EQ(o.code, 2) << bad;
@@ -350,6 +351,19 @@ TEST_F(Cli, TheDatabaseIsListedMovedJoinedPackedAndChecked) {
   EXPECT_EQ(tenon(kOptimize + kSmall + " --db " + pack).code, 2);  // read-only
   EXPECT_EQ(tenon("db report --html " + (folder_ / "r.html").string() + db()).code, 0);
   EXPECT_EQ(tenon("db stats --csv" + db()).code, 0);
+  EXPECT_EQ(json::parse(tenon("db stats --json --range m=1:3" + db()).out)["winners"], 1);
+  EXPECT_EQ(json::parse(tenon("db stats --json --range m=4:" + db()).out)["winners"], 0);
+  // show and best print the line of ls.
+  const std::string line = tenon("db ls --csv" + db()).out;
+  EXPECT_EQ(tenon("db show " + plan + " --csv" + db()).out, line);
+  EXPECT_EQ(tenon("db best " + kSmall + " --csv" + db()).out, line);
+  // Another layout of the weights is another program, and named as what it is.
+  Outcome other = tenon("db best " + kSmall + " --layout w=n,k" + db());
+  EXPECT_EQ(other.code, 1);
+  EXPECT_NE(other.err.find(
+                "the program has 'input w: T[k, n] parameter', not 'input w: T[n, k] parameter'"),
+            std::string::npos)
+      << other.err;
 }
 
 TEST_F(Cli, AnInterruptionEndsWithinTwoSecondsAndTheNextRunGoesOn) {
