@@ -267,6 +267,7 @@ class Database {
     kWinners,  // the best per workload, device class and launch mode
     kFirst,    // these, and where there is no winner the plan that comes nearest to one
     kRivals,   // usable plans and winners of the workload, class and launch mode of plan `of`
+    kOne,      // plan `of`
   };
   // Plans with their newest measurement, sorted by workload, then device, then time (those without
   // one last).

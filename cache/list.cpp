@@ -56,14 +56,19 @@ constexpr const char* kFirst = TENON_LIST_WINNERS
     "SELECT 1 FROM winners b WHERE b.workload = p.workload AND b.device_class = p.device_class "
     "AND b.dependent_launch = p.dependent_launch)) WHERE place = 1) " TENON_LIST_ROWS
     "WHERE p.id IN (SELECT plan FROM first) " TENON_LIST_ORDER;
-constexpr const char* kRivals =
-    "WITH winners AS MATERIALIZED (SELECT b.plan FROM best b JOIN plan o ON o.id = ?1 WHERE "
-    "b.workload = o.workload AND b.device_class = o.device_class AND b.dependent_launch = "
-    "o.dependent_launch) " TENON_LIST_ROWS
+// The winners of one plan's workload alone: the view would look at every plan.
+#define TENON_LIST_WINNERS_OF                                                               \
+  "WITH winners AS MATERIALIZED (SELECT b.plan FROM best b JOIN plan o ON o.id = ?1 WHERE " \
+  "b.workload = o.workload AND b.device_class = o.device_class AND b.dependent_launch = "   \
+  "o.dependent_launch) "
+constexpr const char* kRivals = TENON_LIST_WINNERS_OF TENON_LIST_ROWS
     "JOIN plan o ON o.id = ?1 WHERE p.workload = o.workload AND p.device_class = o.device_class "
     "AND p.dependent_launch = o.dependent_launch AND p.checked = 1 " TENON_LIST_ORDER;
 
+constexpr const char* kOne = TENON_LIST_WINNERS_OF TENON_LIST_ROWS "WHERE p.id = ?1";
+
 #undef TENON_LIST_WINNERS
+#undef TENON_LIST_WINNERS_OF
 #undef TENON_LIST_ROWS
 #undef TENON_LIST_ORDER
 
@@ -113,6 +118,9 @@ std::vector<Database::Listing> list_plans(Connection& connection, Database::Whic
       break;
     case Which::kRivals:
       read(Rows(connection, kRivals, of));
+      break;
+    case Which::kOne:
+      read(Rows(connection, kOne, of));
       break;
   }
   return list;

@@ -19,11 +19,15 @@ std::unique_ptr<cache::Database> open_database(const DbArguments& a) {
 
 std::string date_before(const std::string& argument, const std::string& duration) {
   double seconds = 0;
-  if (!duration.empty() && duration.back() == 'd') {
-    seconds = 86400 * static_cast<double>(parse_integer(
-                          argument, duration.substr(0, duration.size() - 1), 0, 36500));
-  } else {
-    seconds = parse_duration(argument, duration);
+  try {
+    if (!duration.empty() && duration.back() == 'd')
+      seconds = 86400 * static_cast<double>(parse_integer(
+                            argument, duration.substr(0, duration.size() - 1), 0, 36500));
+    else
+      seconds = parse_duration(argument, duration);
+  } catch (const UserError&) {
+    throw UserError(argument, duration,
+                    "whole days from 0d to 36500d, or less than 1e7 s as 90s, 30m or 12h");
   }
   const auto then = std::chrono::system_clock::now() -
                     std::chrono::duration_cast<std::chrono::system_clock::duration>(

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/db.h"
+#include "cli/json.h"
 #include "cli/table.h"
 #include "ir/error.h"
 
@@ -28,17 +29,20 @@ Range parse_range(const std::string& text) {
   const std::size_t equals = text.find('='), colon = text.find(':');
   if (equals == std::string::npos || equals == 0)
     throw UserError("--range", text, "NAME=LOW:HIGH or NAME=V");
+  const std::string name = "the bound of --range " + text;
   Range range;
   range.dim = text.substr(0, equals);
   const auto limit = std::numeric_limits<std::int64_t>::max();
   const std::string first =
       text.substr(equals + 1, colon == std::string::npos ? std::string::npos : colon - equals - 1);
   if (colon == std::string::npos || !first.empty())
-    range.low = parse_integer("--range " + range.dim, first, 0, limit);
+    range.low = parse_integer(name, first, 0, limit);
   if (colon == std::string::npos)
     range.high = range.low;
   else if (colon + 1 < text.size())
-    range.high = parse_integer("--range " + range.dim, text.substr(colon + 1), range.low, limit);
+    range.high = parse_integer(name, text.substr(colon + 1), 0, limit);
+  if (range.high < range.low)
+    throw UserError("--range", text, "NAME=LOW:HIGH with LOW no greater than HIGH");
   return range;
 }
 
@@ -98,7 +102,7 @@ void sort(std::vector<Listing>& lines, const std::string& by) {
 json to_json(const Listing& r) {
   return {{"plan", r.plan},
           {"program", r.program},
-          {"dims", r.dims},
+          {"dims", parsed_json(r.dims_json)},
           {"dtype", r.dtype},
           {"device", r.device},
           {"device_class", r.device_class},

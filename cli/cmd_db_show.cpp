@@ -114,14 +114,13 @@ int show_stored(const DbArguments& a, cache::Database& database,
     fmt::print(stderr, "tenon: {}\n", why);
     return kNothingFound;
   }
+  if (a.csv) {
+    print_csv(database.list(cache::Database::Which::kOne, stored->plan.id));
+    return kDone;
+  }
   const auto rivals = database.list(cache::Database::Which::kRivals, stored->plan.id);
   const Second second = second_of(*stored, rivals);
-  if (a.csv) {
-    // The line that tenon db ls --all has for it.
-    auto lines = database.list(cache::Database::Which::kAll);
-    std::erase_if(lines, [&](const Listing& line) { return line.plan != stored->plan.id; });
-    print_csv(lines);
-  } else if (a.json) {
+  if (a.json) {
     json out = to_json(*stored);
     out["second"] = second_json(second);
     fmt::print("{}\n", out.dump(2, ' ', false, json::error_handler_t::replace));

@@ -10,12 +10,6 @@ namespace tenon::cli {
 using json = nlohmann::json;
 
 namespace {
-// Figures are JSON text; what does not parse is shown as text.
-json parsed(const std::string& text) {
-  json value = json::parse(text, nullptr, false);
-  return value.is_discarded() ? json(text) : value;
-}
-
 json best_json(const optimizer::BestReport& best) {
   json evidence = json::object();
   for (const auto& [method, e] : best.evidence) evidence[method] = to_json(e);
@@ -35,6 +29,11 @@ json best_json(const optimizer::BestReport& best) {
           {"notes", best.notes}};
 }
 }  // namespace
+
+json parsed_json(const std::string& text) {
+  json value = json::parse(text, nullptr, false);
+  return value.is_discarded() ? json(text) : value;
+}
 
 std::optional<ir::HeldWeights> weights_of(const cache::Stored& stored) {
   try {
@@ -67,9 +66,9 @@ json to_json(const ir::Workload& w) {
 json to_json(const verifier::Evidence& e) {
   json out = {{"verdict", verifier::name(e.verdict)},
               {"seconds", e.seconds},
-              {"figures", parsed(e.figures)}};
+              {"figures", parsed_json(e.figures)}};
   if (!e.reason.empty()) out["reason"] = e.reason;
-  if (!e.counterexample.empty()) out["counterexample"] = parsed(e.counterexample);
+  if (!e.counterexample.empty()) out["counterexample"] = parsed_json(e.counterexample);
   return out;
 }
 
@@ -122,7 +121,7 @@ json to_json(const cache::Stored& s) {
                         {"reason", e.reason},
                         {"seconds", e.seconds},
                         {"created", e.created},
-                        {"figures", e.figures_json}});
+                        {"figures", parsed_json(e.figures_json)}});
   json kernels = json::array();
   for (const cache::KernelRow& k : s.kernels)
     kernels.push_back({{"target", k.target},
@@ -138,9 +137,9 @@ json to_json(const cache::Stored& s) {
     weights = {held->bytes(), held->prepared_bytes, !held->copies.empty()};
   return {{"plan", s.plan.id},
           {"program", s.workload.program},
-          {"dims", s.workload.dims_json},
+          {"dims", parsed_json(s.workload.dims_json)},
           {"dtype", s.workload.dtype},
-          {"attributes", s.workload.attributes_json},
+          {"attributes", parsed_json(s.workload.attributes_json)},
           {"mugraph", s.mugraph.sha256},
           {"label", s.mugraph.label},
           {"schedule", s.schedule.text},

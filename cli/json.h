@@ -10,6 +10,8 @@
 
 namespace tenon::cli {
 
+// A column that holds JSON; text that does not parse stays text.
+nlohmann::json parsed_json(const std::string& text);
 // What a stored plan keeps in memory; nothing where its text is missing or damaged.
 std::optional<ir::HeldWeights> weights_of(const cache::Stored& stored);
 // One line of it.

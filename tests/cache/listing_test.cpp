@@ -43,6 +43,16 @@ TEST(Listing, SortedByWorkloadThenTimeWithTheBestMarked) {
   EXPECT_EQ(only_best[1].spread_us, 0.5);
   EXPECT_EQ(only_best[1].label, "label of mugraph one");
   EXPECT_EQ(only_best[1].mugraph, ir::sha256_hex("mugraph one\n"));
+  // One plan is listed as it is among all, and an unknown one not at all.
+  for (const auto& line : database->list(false)) {
+    const auto one = database->list(Database::Which::kOne, line.plan);
+    ASSERT_EQ(one.size(), 1u);
+    EXPECT_EQ(one[0].plan, line.plan);
+    EXPECT_EQ(one[0].schedule, line.schedule);
+    EXPECT_EQ(one[0].best, line.best);
+    EXPECT_EQ(one[0].time_us, line.time_us);
+  }
+  EXPECT_TRUE(database->list(Database::Which::kOne, 999).empty());
 }
 
 TEST(Listing, OneLineAPlanHoweverOftenMeasured) {

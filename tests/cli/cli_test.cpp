@@ -326,6 +326,20 @@ TEST_F(Cli, TheDatabaseIsListedMovedJoinedPackedAndChecked) {
   json shown = json::parse(tenon("db show " + plan + " --json" + db()).out);
   EXPECT_TRUE(shown.contains("second"));
   EXPECT_FALSE(shown["evidence"].empty());
+  EXPECT_EQ(shown["dims"], json({{"m", 3}, {"k", 100}, {"n", 7}}));
+  EXPECT_EQ(shown["attributes"], json({{"eps", 1e-6}}));
+  for (const json& evidence : shown["evidence"]) EXPECT_TRUE(evidence["figures"].is_object());
+  EXPECT_EQ(lines[0]["dims"], shown["dims"]);
+  // What is at fault is named: the range, not one of its bounds; days, where days are taken.
+  EXPECT_NE(tenon("db ls --range m=20:5" + db()).err.find("--range is 'm=20:5'"),
+            std::string::npos);
+  for (const char* days : {"3x", "xd", "40000d", "4000h"}) {
+    Outcome o = tenon(std::string("db ls --newer-than ") + days + db());
+    EXPECT_EQ(o.code, 2) << days;
+    EXPECT_NE(o.err.find("--newer-than is '" + std::string(days) + "'; accepted: whole days"),
+              std::string::npos)
+        << o.err;
+  }
 
   const std::string file = (folder_ / "a.export").string(), again = (folder_ / "b.export").string();
   ASSERT_EQ(tenon("db export " + file + db()).code, 0);
@@ -357,6 +371,10 @@ TEST_F(Cli, TheDatabaseIsListedMovedJoinedPackedAndChecked) {
   const std::string line = tenon("db ls --csv" + db()).out;
   EXPECT_EQ(tenon("db show " + plan + " --csv" + db()).out, line);
   EXPECT_EQ(tenon("db best " + kSmall + " --csv" + db()).out, line);
+  // Another attribute is another workload.
+  Outcome eps = tenon("db best " + kSmall + " --attribute eps=0.5" + db());
+  EXPECT_EQ(eps.code, 1);
+  EXPECT_EQ(eps.err, "tenon: no such workload is stored; of the nearest eps is 1e-06, not 0.5\n");
   // Another layout of the weights is another program, and named as what it is.
   Outcome other = tenon("db best " + kSmall + " --layout w=n,k" + db());
   EXPECT_EQ(other.code, 1);
