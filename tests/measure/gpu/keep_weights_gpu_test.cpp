@@ -55,12 +55,35 @@ ir::Workload kept(std::int64_t m, std::int64_t k, std::int64_t n) {
   return workload;
 }
 
+constexpr std::tuple<int, int, int> kShapes[] = {{20, 264, 200}, {40, 1000, 72}, {5, 320, 200}};
+
+// Without a GPU: the samples that the next test runs hold every family, with W in place.
+TEST(KeepWeights, SamplesHoldEveryFamily) {
+  std::string why;
+  if (!codegen::nvrtc_available(&why)) GTEST_SKIP() << why;
+  const ir::Target target = ir::target_from_name("sm_90a");
+  const ir::MuGraph graph = ir::parse_mugraph(kUnfused);
+  std::map<std::string, int> compiled;
+  for (auto [m, k, n] : kShapes)
+    for (const ir::Schedule& schedule : sample_schedules(graph, kept(m, k, n), target)) {
+      try {
+        EXPECT_TRUE(
+            ir::held_weights(compile(graph, schedule, kept(m, k, n), target).plan).copies.empty());
+        ++compiled[schedule.kernels[1].family];
+      } catch (const codegen::Rejected& e) {
+        ADD_FAILURE() << ir::print(schedule) << ": " << e.what();
+      }
+    }
+  for (const char* family : {"contraction", "small_m", "multicast", "gemm"})
+    EXPECT_GT(compiled[family], 0) << family;
+}
+
 TEST(KeepWeightsOnGpu, EveryFamilyAccepts) {
   TENON_REQUIRE_GPU(device);
   const ir::Target& target = device->info().target;
   const ir::MuGraph graph = ir::parse_mugraph(kUnfused);
   std::map<std::string, int> accepted;
-  for (auto [m, k, n] : {std::tuple{20, 264, 200}, {40, 1000, 72}, {20, 320, 200}}) {
+  for (auto [m, k, n] : kShapes) {
     const ir::Workload workload = kept(m, k, n);
     auto runner = measure::make_local_runner("cuda:0", workload);
     for (const ir::Schedule& schedule : sample_schedules(graph, workload, target)) {
@@ -78,7 +101,8 @@ TEST(KeepWeightsOnGpu, EveryFamilyAccepts) {
   }
   EXPECT_GT(accepted["contraction"], 0);
   if (target.name != "sm_90a") return;
-  for (const char* family : {"small_m", "multicast", "gemm"}) EXPECT_GT(accepted[family], 0);
+  for (const char* family : {"small_m", "multicast", "gemm"})
+    EXPECT_GT(accepted[family], 0) << family;
 }
 
 // x = 1, g = 2 and w[n][k] = n % 7: y[n] = 2 · 64 · (n % 7), exact in bf16 beside eps.
@@ -156,7 +180,8 @@ TEST(RowStridesOnGpu, EveryFamilyAccepts) {
   }
   EXPECT_GT(accepted["contraction"], 0);
   if (target.name != "sm_90a") return;
-  for (const char* family : {"small_m", "multicast", "gemm"}) EXPECT_GT(accepted[family], 0);
+  for (const char* family : {"small_m", "multicast", "gemm"})
+    EXPECT_GT(accepted[family], 0) << family;
 }
 
 }  // namespace
