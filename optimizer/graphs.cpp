@@ -85,27 +85,37 @@ void verify_graphs(Session& session) {
   const ir::Program& program = session.options.workload.program;
   const double deadline = session.elapsed() + session.options.budget_seconds / 3;
   std::mutex progress_mutex;
+  // Why no proof is tried; empty when one may be.
+  auto obstacle = [&](const GraphState& state) -> verifier::Evidence {
+    if (state.random.verdict != Verdict::kPass)
+      return {"", Verdict::kUnknown, "not tried: the random test did not pass", "{}", "", 0};
+    if (session.stop.stop_requested() || session.elapsed() >= deadline)
+      return {"", Verdict::kTimeout, "not tried: the budget for proofs was spent", "{}", "", 0};
+    return {};
+  };
+  auto prove = [&](GraphState& state, auto check, const char* method) {
+    verifier::Evidence evidence = obstacle(state);
+    if (evidence.reason.empty()) {
+      verifier::Z3Options z3;
+      const double left = deadline - session.elapsed();
+      z3.timeout_ms = std::max(1, std::min(z3.timeout_ms, static_cast<int>(left * 1000)));
+      evidence = check(program, state.graph, z3);
+    }
+    evidence.method = method;
+    return evidence;
+  };
+  // Induction takes milliseconds, a bounded proof may take seconds: what the first says of every
+  // µGraph is known before the second spends the budget.
   tbb::parallel_for(std::size_t{0}, session.graphs.size(), [&](std::size_t i) {
     GraphState& state = session.graphs[i];
-    state.induction = {
-        "induction", Verdict::kUnknown, "not tried: the bounded proof does not stand", "{}", "", 0};
     verifier::RandomOptions random;
     random.seed = session.options.seed + i;
     state.random = verifier::random_test(program, state.graph, random);
-    const double left = deadline - session.elapsed();
-    if (state.random.verdict != Verdict::kPass) {
-      state.z3 = {"z3", Verdict::kUnknown, "not tried: the random test did not pass", "{}", "", 0};
-    } else if (session.stop.stop_requested() || left <= 0) {
-      state.z3 = {"z3", Verdict::kTimeout, "not tried: the budget for proofs was spent", "{}", "",
-                  0};
-    } else {
-      verifier::Z3Options z3;
-      z3.timeout_ms = std::max(1, std::min(z3.timeout_ms, static_cast<int>(left * 1000)));
-      state.z3 = verifier::z3_check(program, state.graph, z3);
-      // For every K, where the bounded proof at small dims stands; it proves or gives up.
-      if (state.z3.verdict == Verdict::kProved)
-        state.induction = verifier::induction_check(program, state.graph, z3);
-    }
+    state.induction = prove(state, verifier::induction_check, "induction");
+  });
+  tbb::parallel_for(std::size_t{0}, session.graphs.size(), [&](std::size_t i) {
+    GraphState& state = session.graphs[i];
+    state.z3 = prove(state, verifier::z3_check, "z3");
     state.accepted =
         state.random.verdict == Verdict::kPass && state.z3.verdict != Verdict::kRefuted;
     std::lock_guard lock(progress_mutex);
@@ -118,7 +128,7 @@ void verify_graphs(Session& session) {
   });
   for (const GraphState& state : session.graphs) {
     session.report.search.verified += state.accepted;
-    proved += state.z3.verdict == Verdict::kProved;
+    proved += state.z3.verdict == Verdict::kProved || state.induction.verdict == Verdict::kProved;
     unbounded += state.induction.verdict == Verdict::kProved;
     if (!state.accepted)
       session.report.notes.push_back(fmt::format(
