@@ -38,6 +38,8 @@ struct WorkloadOptions {
 
 // A catalog name, or a file in the text form. Throws UserError.
 ir::Program load_program(const std::string& name_or_path);
+// The same for a program that is to be searched; what the search refuses is named with its place.
+ir::Program load_program_to_search(const std::string& name_or_path);
 std::string read_file(const std::string& path);  // throws UserError that names the path
 
 // "60s", "2m", "1.5". Seconds; throws UserError.

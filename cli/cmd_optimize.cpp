@@ -127,8 +127,8 @@ int optimize_many(const Arguments& arguments, optimizer::Options each) {
   } else {
     for (const auto& [name, text] : arguments.workload.dims)
       if (text) throw UserError(fmt::format("--{} and --workloads exclude each other", name));
-    options.workloads = optimizer::parse_workloads(read_file(arguments.workloads), load_program,
-                                                   arguments.workload.program);
+    options.workloads = optimizer::parse_workloads(
+        read_file(arguments.workloads), load_program_to_search, arguments.workload.program);
     if (!arguments.workload.row_strides.empty())
       throw UserError("--row-stride and --workloads exclude each other");
     for (ir::Workload& workload : options.workloads)

@@ -17,6 +17,7 @@
 #include "cli/cli.h"
 #include "ir/error.h"
 #include "ir/layout.h"
+#include "search/search.h"
 
 namespace tenon::cli {
 
@@ -69,7 +70,7 @@ void WorkloadOptions::add_to(CLI::App& app, bool program_required) {
 
 ir::Workload WorkloadOptions::make() const {
   if (program.empty()) throw UserError("program is required (tenon programs lists them)");
-  ir::Program loaded = load_program(program);
+  ir::Program loaded = load_program_to_search(program);
   for (const std::string& layout : layouts) loaded = ir::with_layout(loaded, layout);
   std::map<std::string, std::int64_t> extents;
   for (const auto& [name, text] : dims)
@@ -130,6 +131,20 @@ ir::Program load_program(const std::string& name_or_path) {
     if (what.rfind("cannot read", 0) == 0) throw;
     throw UserError(fmt::format("{}: {}", name_or_path, what));
   }
+}
+
+ir::Program load_program_to_search(const std::string& name_or_path) {
+  ir::Program program = load_program(name_or_path);
+  try {
+    search::check(program);
+  } catch (const search::OutputError& refused) {
+    try {
+      ir::fail_at_output(read_file(name_or_path), refused.output, refused.what());
+    } catch (const UserError& placed) {
+      throw UserError(fmt::format("{}: {}", name_or_path, placed.what()));
+    }
+  }
+  return program;
 }
 
 double parse_duration(const std::string& argument, const std::string& text) {

@@ -53,6 +53,9 @@ void validate(const Program& program);
 // Parse errors are UserErrors that begin with "line L, column C:".
 std::string print(const Program& program);
 Program parse_program(const std::string& text);
+// Throws the UserError "line L, column C: message" at an output of a text that parses.
+[[noreturn]] void fail_at_output(const std::string& text, std::size_t output,
+                                 const std::string& message);
 
 // The catalog: names, one-line formulas, programs. find_program throws UserError.
 struct CatalogEntry {

@@ -23,6 +23,11 @@ class ProgramParser {
     return std::move(program_);
   }
 
+  // Of a text that was parsed.
+  [[noreturn]] void fail_at_output(std::size_t output, const std::string& message) const {
+    lexer_.fail(text_.outputs.at(output), message);
+  }
+
  private:
   void statement() {
     const Token first = lexer_.peek();
@@ -112,5 +117,11 @@ std::string print(const Program& program) {
 }
 
 Program parse_program(const std::string& text) { return ProgramParser(text).parse(); }
+
+void fail_at_output(const std::string& text, std::size_t output, const std::string& message) {
+  ProgramParser parser(text);
+  parser.parse();
+  parser.fail_at_output(output, message);
+}
 
 }  // namespace tenon::ir

@@ -17,6 +17,29 @@ void step(Session& session, const char* name, void (*body)(Session&)) {
   session.report.steps.push_back({name, seconds_since(begin)});
 }
 
+// A compile: device stands for every GPU of its kind; none that is compiled for has more (H200).
+constexpr double kLargestMemory = 144.0 * (1 << 30);
+
+// Inputs and outputs lie in memory at once: what no device can hold is not searched for.
+void check_memory(const ir::Workload& workload, const runtime::DeviceInfo& device) {
+  double bytes = 0;
+  auto add = [&](const ir::Axes& axes, ir::DType dtype) {
+    double size = static_cast<double>(ir::size_of(ir::bind(dtype, workload.dtype)));
+    for (const ir::Axis& axis : axes) size *= static_cast<double>(workload.extents[axis.dim]);
+    bytes += size;
+  };
+  const ir::Signature& signature = workload.program.signature;
+  for (const ir::ProgramInput& input : signature.inputs) add(input.axes, input.dtype);
+  for (std::size_t o = 0; o < signature.outputs.size(); ++o)
+    add(signature.output_axes[o], signature.outputs[o].dtype);
+  const double memory = device.executes ? static_cast<double>(device.memory_bytes) : kLargestMemory;
+  if (memory > 0 && !(bytes <= memory))
+    throw UserError("workload", ir::print(workload),
+                    fmt::format("inputs and outputs of at most the {:.1f} GB of {} (these have "
+                                "{:.1f} GB)",
+                                memory / 1e9, device.id, bytes / 1e9));
+}
+
 }  // namespace
 
 bool Session::may_go_on(double deadline) {
@@ -31,6 +54,7 @@ Report optimize(const Options& options, Progress& progress, std::stop_token stop
   session.device = runtime::open_device(options.device);
   session.report.device = session.device->info().id;
   session.report.device_name = session.device->info().name;
+  check_memory(options.workload, session.device->info());
   const bool needs_compiler = !session.device->info().target.is_host();
   std::string why;
   if (needs_compiler && !codegen::nvrtc_available(&why)) throw DeviceError(why);

@@ -68,6 +68,24 @@ int unfused_kernels(const ir::Program& program) {
   return products + before + follows;
 }
 
+// Two outputs of one value, or an output that is an input, would need a kernel that copies.
+void check_outputs(const ir::Program& program, const ExpressionTable& table) {
+  const std::vector<ir::ProgramOutput>& outputs = program.signature.outputs;
+  std::map<ClassId, std::size_t> seen;
+  for (std::size_t o = 0; o < outputs.size(); ++o) {
+    const Expression& e = table[table.outputs()[o]];
+    if (e.input >= 0 || e.is_constant)
+      throw OutputError(o, fmt::format("output is '{}'; accepted: a value that some operator "
+                                       "computes from the inputs",
+                                       outputs[o].name));
+    const auto [first, fresh] = seen.emplace(table.outputs()[o], o);
+    if (!fresh)
+      throw OutputError(o, fmt::format("output is '{}', the same value as '{}'; accepted: a value "
+                                       "that no other output has",
+                                       outputs[o].name, outputs[first->second].name));
+  }
+}
+
 class Enumeration {
  public:
   Enumeration(const ir::Program& program, const Options& options, std::stop_token stop)
@@ -92,7 +110,7 @@ class Enumeration {
     check();
     std::vector<Sample> samples = make_samples(program_, options_.seed);
     ExpressionTable table(program_, samples);
-    check_outputs(table);
+    check_outputs(program_, table);
     if (saturate(table, options_.max_expressions).cut_off) cut("max_expressions");
     Space space(table, rules_);
     pruned_.add(RuleId::kCut, space.cut_intermediates());
@@ -141,19 +159,6 @@ class Enumeration {
                       "a number that is not negative");
     if (options_.threads < 0)
       throw UserError("threads", std::to_string(options_.threads), "0 (all) or a positive number");
-  }
-
-  // Two outputs of one value, or an output that is an input, would need a kernel that copies.
-  void check_outputs(const ExpressionTable& table) const {
-    std::set<ClassId> seen;
-    for (std::size_t o = 0; o < table.outputs().size(); ++o) {
-      const std::string& name = program_.signature.outputs[o].name;
-      const Expression& e = table[table.outputs()[o]];
-      if (e.input >= 0 || e.is_constant)
-        throw UserError("output", name, "a value that some operator computes from the inputs");
-      if (!seen.insert(table.outputs()[o]).second)
-        throw UserError("output", name, "a value that no other output has");
-    }
   }
 
   // The walk from stores to loads takes the exact rules for granted.
@@ -400,6 +405,12 @@ class Enumeration {
 };
 
 }  // namespace
+
+void check(const ir::Program& program) {
+  ir::validate(program);
+  const std::vector<Sample> samples = make_samples(program, 0);
+  check_outputs(program, ExpressionTable(program, samples));
+}
 
 Result enumerate(const ir::Program& program, const Options& options, std::stop_token stop) {
   return Enumeration(program, options, std::move(stop)).run();

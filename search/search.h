@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "ir/error.h"
 #include "ir/mugraph.h"
 #include "ir/program.h"
 
@@ -53,6 +54,15 @@ struct Rule {
   bool exact = true;
 };
 const std::vector<Rule>& rules();
+
+// An output that no µGraph can store: the value of another output, an input, a constant.
+class OutputError : public UserError {
+ public:
+  OutputError(std::size_t index, const std::string& message) : UserError(message), output(index) {}
+  std::size_t output;  // in the program's signature
+};
+// What enumerate refuses before it searches. Throws UserError.
+void check(const ir::Program& program);
 
 // Throws UserError for malformed programs. `stop` ends it early with what was found so far.
 Result enumerate(const ir::Program& program, const Options& options, std::stop_token stop = {});

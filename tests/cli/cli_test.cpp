@@ -135,6 +135,57 @@ TEST_F(Cli, MalformedTextIsNamedWithItsPlace) {
   expect_bad_input("optimize " + program.string() + " --m 4 --device host" + db(), "frob");
 }
 
+// Every kind of malformed program, through each command that reads one: the sentence begins with
+// the file, the line and the column.
+TEST_F(Cli, MalformedProgramsAreNamedWithTheirPlaceByEveryCommand) {
+  const std::string head = "program p\ndims m, k\ninput x: T[m, k] activation\n";
+  const std::pair<const char*, std::string> cases[] = {
+      {"line 4, column 10: '%1' is used before line 5", head + "%0 = add(%1, x)\n%1 = square(%0)\n"
+                                                               "output y: T = %1\n"},
+      {"line 4, column 6: 'frob' is not an operator", head + "%0 = frob(x)\noutput y: T = %0\n"},
+      {"line 5, column 6", head + "%0 = sum(x, k)\n%1 = sum(%0, k)\noutput y: T = %1\n"},
+      {"line 5, column 1: value %1 (sqrt) is not used",
+       head + "%0 = square(x)\n%1 = sqrt(x)\noutput y: T = %0\n"},
+      {"line 6, column 8: 'y' is declared twice",
+       head + "%0 = square(x)\noutput y: T = %0\noutput y: T = %0\n"},
+      {"line 4, column 14: an exponent is '1099511627776'",
+       head + "%0 = const(k^1099511627776)\n%1 = mul(x, %0)\noutput y: T = %1\n"},
+  };
+  const fs::path file = folder_ / "bad.program";
+  for (const auto& [place, text] : cases) {
+    std::ofstream(file) << text;
+    const std::string named = file.string() + ": " + place;
+    expect_bad_input("optimize " + file.string() + " --m 4 --k 8 --device host" + db(), named);
+    expect_bad_input("verify " + file.string() + " " TENON_FIXTURES "/rmsnorm_one_pass.mugraph",
+                     named);
+  }
+  // Programs that have a meaning, but no kernel: also where two outputs are spelled differently.
+  const std::pair<const char*, std::string> outputs[] = {
+      {"line 6, column 8: output is 'z', the same value as 'y'",
+       head + "%0 = square(x)\noutput y: T = %0\noutput z: T = %0\n"},
+      {"line 7, column 8: output is 'z', the same value as 'y'",
+       head + "%0 = square(x)\n%1 = mul(x, x)\noutput y: T = %0\noutput z: T = %1\n"},
+      {"line 6, column 8: output is 'z'",
+       head + "%0 = square(x)\noutput y: T = %0\noutput z: T = x\n"},
+  };
+  for (const auto& [place, text] : outputs) {
+    std::ofstream(file) << text;
+    expect_bad_input("optimize " + file.string() + " --m 4 --k 8 --device host" + db(),
+                     file.string() + ": " + place);
+  }
+}
+
+// 2 TB of x: no search for what no device can hold.
+TEST_F(Cli, WhatTheDeviceCannotHoldIsRefusedBeforeTheSearch) {
+  for (const char* device : {"host", "compile:sm_80", "compile:sm_90a"})
+    expect_bad_input(
+        std::string("optimize rmsnorm_linear --m 1000000 --k 1000000 --n 8 --device ") + device +
+            db(),
+        "these have 2000.0 GB");
+  expect_bad_input("optimize rmsnorm_linear --m 1099511627776 --k 8 --n 8 --device host" + db(),
+                   "--m is '1099511627776'");
+}
+
 TEST_F(Cli, CorruptAndUnwritableDatabasesAreRefusedUnchanged) {
   std::ofstream(database_) << "this is not a database, it is a diary of more than one page of text";
   const std::string before = slurp(database_);
