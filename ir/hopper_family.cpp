@@ -218,8 +218,9 @@ Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target&
     return "statistics do not fit the sums of the kernel";
   if (p.statistics == 5 && 2 * f.k > std::int64_t{p.tile_m + p.tile_n} * 128)
     return fmt::format("a row of {} elements is larger than a stage", f.k);
+  // At the largest m that the plan serves: a cluster has one tile with split k.
   std::int64_t tiles =
-      ceil_div(f.m, p.tile_m * p.cluster_m) * ceil_div(f.n, p.tile_n * p.cluster_n);
+      ceil_div(largest_m(f.m), p.tile_m * p.cluster_m) * ceil_div(f.n, p.tile_n * p.cluster_n);
   if (p.split_k > 1 && p.exchanges_sums() &&
       tiles * p.cluster() > resident_blocks(p.cluster(), target))
     return "rows summed once need all blocks resident";

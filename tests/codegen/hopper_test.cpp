@@ -147,6 +147,18 @@ TEST(HopperFamilies, SpareBlocksAreRefusedWhereNoneExistOrARowIsLargerThanAStage
   EXPECT_FALSE(ir::illegal(ir::view(split.graph, 0), ir::parse_schedule(parts).kernels[0], few, t)
                    .has_value());
   EXPECT_TRUE(reason(split, 4096, parts).has_value());
+  // 520 rows are 5 x 10 tiles in two parts, 100 blocks; but the plan serves up to 1024 rows, 160.
+  for (int statistics : {2, 3, 5}) {
+    const std::string more =
+        "gemm(statistics=" + std::to_string(statistics) + ", tile_m=128, tile_n=96, split_k=2)";
+    for (auto [n, legal] : {std::pair{576, true}, {960, false}}) {
+      ir::Workload w = testing::workload(split, 520, 4096, n, ir::DType::kBF16);
+      EXPECT_EQ(!ir::illegal(ir::view(split.graph, 0), ir::parse_schedule(more).kernels[0], w, t)
+                     .has_value(),
+                legal)
+          << more << " " << n;
+    }
+  }
   // 256 rows of 64 columns are 32 KB: a row of 16,384 elements and not of 8 more.
   const char* tile = "gemm(statistics=5, tile_m=128, tile_n=128, stages=4)";
   EXPECT_FALSE(reason(f, 16384, tile).has_value());
