@@ -32,7 +32,10 @@ check() {
     # parameters of a kernel until it says that there is none.
     local flags=()
     [ "$tool" = memcheck ] && flags=(--report-api-errors no)
-    if ! "$sanitizer" --tool "$tool" ${flags[@]+"${flags[@]}"} --error-exitcode 9 \
+    # racecheck follows the lane that arrives at an mbarrier for its warp, so under it every lane arrives.
+    local racecheck=
+    [ "$tool" = racecheck ] && racecheck=1
+    if ! TENON_RACECHECK=$racecheck "$sanitizer" --tool "$tool" ${flags[@]+"${flags[@]}"} --error-exitcode 9 \
       --kernel-name-exclude kernel_substring=cublas "$tests" --gtest_filter="$filter" \
       --gtest_brief=1 >"$log" 2>&1 || grep -q SKIPPED "$log"; then
       failures=$((failures + 1))

@@ -137,19 +137,16 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
     }
 #pragma unroll
     for (int b = 0; b < P::kBlocks; ++b) wgmma_pin(acc[b]);
-    multiply_stages<P, Stats>(acc, sums, place, base, group_row, ring, range.steps(), slice, thread,
-                              base + P::kTurn + 8 * (group ^ 1), last,
-                              [&](float(&all)[P::kBlocks][P::kSumSlots]) {
-                                join_row_pairs<P>(all);
-                                if constexpr (P::kStatistics == Statistics::kTileSlices) {
-                                  store_slice<P>(Workspace<P>(operands.workspace, order.tiles_m),
-                                                 slice, all, first_row, thread);
-                                  __syncwarp();
-                                  if (lane == 0) {
-                                    mbarrier_arrive(base + P::kSliceStored + 8 * (step & 1));
-                                  }
-                                }
-                              });
+    multiply_stages<P, Stats>(
+        acc, sums, place, base, group_row, ring, range.steps(), slice, thread,
+        base + P::kTurn + 8 * (group ^ 1), last, [&](float(&all)[P::kBlocks][P::kSumSlots]) {
+          join_row_pairs<P>(all);
+          if constexpr (P::kStatistics == Statistics::kTileSlices) {
+            store_slice<P>(Workspace<P>(operands.workspace, order.tiles_m), slice, all, first_row,
+                           thread);
+            mbarrier_arrive_warp(base + P::kSliceStored + 8 * (step & 1), lane);
+          }
+        });
     wgmma_wait<0>();
 #pragma unroll
     for (int b = 0; b < P::kBlocks; ++b) wgmma_pin(acc[b]);
@@ -172,8 +169,7 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
           for (int c = 0; c < P::kSums; ++c) mine[b][h][c] = rows[row * P::kSums + c];
         }
       }
-      __syncwarp();
-      if (lane == 0) mbarrier_arrive(base + P::kSumsEmpty + 8 * buffer);
+      mbarrier_arrive_warp(base + P::kSumsEmpty + 8 * buffer, lane);
     }
 
     const Store store{operands,

@@ -37,9 +37,9 @@ __device__ __forceinline__ void init_barriers(unsigned base) {
   }
   for (int i = 0; i < 2; ++i) {
     mbarrier_init(base + P::kTurn + 8 * i, 4);
-    mbarrier_init(base + P::kSumsFull + 8 * i, kReaderWarps);
-    mbarrier_init(base + P::kSumsEmpty + 8 * i, 4 * P::kTeam);
-    mbarrier_init(base + P::kSliceStored + 8 * i, 4 * P::kTeam);
+    mbarrier_init(base + P::kSumsFull + 8 * i, kReaderWarps * kWarpArrivals);
+    mbarrier_init(base + P::kSumsEmpty + 8 * i, 4 * P::kTeam * kWarpArrivals);
+    mbarrier_init(base + P::kSliceStored + 8 * i, 4 * P::kTeam * kWarpArrivals);
   }
   mbarrier_init(base + P::kExchanged, 1);
   store_shared_counter(base + P::kProgress, 0);

@@ -309,8 +309,7 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
     }
     float* rows = reinterpret_cast<float*>(shared + P::kRowSums) + buffer * P::kTileM * P::kSums;
     read_tile_sums<P>(operands, workspace, first_row, contributors, rows, reader, lane);
-    __syncwarp();
-    if (lane == 0) mbarrier_arrive(base + P::kSumsFull + 8 * buffer);
+    mbarrier_arrive_warp(base + P::kSumsFull + 8 * buffer, lane);
   }
   if constexpr (P::kExchangesSums) {
     unsigned before = 0;

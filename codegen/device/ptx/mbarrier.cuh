@@ -26,6 +26,22 @@ __device__ __forceinline__ void mbarrier_arrive(unsigned barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+// How often a warp arrives at a barrier for all of its lanes: what such a barrier is initialized
+// with, a warp. One lane's arrival is enough, since __syncwarp orders what the others did before
+// it; but compute-sanitizer's racecheck follows the arriving lane alone, and for that tool every
+// lane arrives (TENON_RACECHECK, defined by tests/measure/gpu/gpu.cpp alone).
+#ifdef TENON_RACECHECK
+constexpr unsigned kWarpArrivals = 32;
+#else
+constexpr unsigned kWarpArrivals = 1;
+#endif
+
+// By a whole warp, whose lanes have all read or written what the barrier guards.
+__device__ __forceinline__ void mbarrier_arrive_warp(unsigned barrier, int lane) {
+  __syncwarp();
+  if (kWarpArrivals > 1 || lane == 0) mbarrier_arrive(barrier);
+}
+
 // One arrival which also announces `bytes` that asynchronous copies will complete.
 __device__ __forceinline__ void mbarrier_arrive_expect(unsigned barrier, unsigned bytes) {
   asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)

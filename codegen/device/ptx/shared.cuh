@@ -27,14 +27,25 @@ __device__ __forceinline__ float load_shared_float(unsigned address) {
   return v;
 }
 
-// A counter that others read without synchronizing: a hint, not a barrier.
+// A counter that others read without synchronizing: a hint, not a barrier. For racecheck (see
+// ptx/mbarrier.cuh) both are atomic operations, among which there is no race by definition.
 __device__ __forceinline__ void store_shared_counter(unsigned address, int value) {
+#ifdef TENON_RACECHECK
+  asm volatile("{\n.reg .s32 old;\natom.shared.exch.b32 old, [%0], %1;\n}" ::"r"(address),
+               "r"(value)
+               : "memory");
+#else
   asm volatile("st.volatile.shared.s32 [%0], %1;" ::"r"(address), "r"(value) : "memory");
+#endif
 }
 
 __device__ __forceinline__ int load_shared_counter(unsigned address) {
   int value;
+#ifdef TENON_RACECHECK
+  asm volatile("atom.shared.or.b32 %0, [%1], 0;" : "=r"(value) : "r"(address) : "memory");
+#else
   asm volatile("ld.volatile.shared.s32 %0, [%1];" : "=r"(value) : "r"(address) : "memory");
+#endif
   return value;
 }
 

@@ -27,7 +27,7 @@ template <class C, class Stats>
 __device__ __forceinline__ void init_shared_barriers(unsigned barriers) {
   using L = Layout<C>;
   for (int i = 0; i < C::kPartials; ++i)
-    mbarrier_init(barriers + 8 * (L::kEmptyBarrier + i), C::kEpilogueWarps);
+    mbarrier_init(barriers + 8 * (L::kEmptyBarrier + i), C::kEpilogueWarps * kWarpArrivals);
   if constexpr (C::kCluster > 1) {
     mbarrier_init(barriers + 8 * L::kReceivedSumsBarrier, 1);
     for (int i = 0; i < L::kOwnedTiles; ++i)
@@ -209,8 +209,7 @@ struct EpilogueWarp {
       }
       add_partials(buffer, sums);
       if (tile + C::kPartials < share.tiles) {
-        __syncwarp();
-        if (lane == 0) mbarrier_arrive(barrier(L::kEmptyBarrier + buffer));
+        mbarrier_arrive_warp(barrier(L::kEmptyBarrier + buffer), lane);
       }
       if (++buffer == C::kPartials) buffer = 0;
 

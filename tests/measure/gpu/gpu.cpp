@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdlib>
 #include <stdexcept>
 
 #include "codegen/embedded.h"
@@ -46,6 +47,13 @@ measure::Candidate compile(const ir::MuGraph& graph, const ir::Schedule& schedul
                            const ir::Workload& workload, const ir::Target& target) {
   codegen::Generated generated = codegen::generate(graph, schedule, workload, target);
   measure::Candidate candidate{generated.plan, {}};
+  // racecheck follows one lane where the lanes of a warp meet before it arrives for all: under that
+  // tool every lane arrives (codegen/device/ptx/mbarrier.cuh; scripts/gpu_sanitize.sh sets this).
+  const char* racecheck = std::getenv("TENON_RACECHECK");
+  if (racecheck && *racecheck) {
+    for (codegen::Source& source : generated.sources)
+      source.text = "#define TENON_RACECHECK\n" + source.text;
+  }
   for (std::size_t i = 0; i < generated.sources.size(); ++i) {
     codegen::Compiled compiled = codegen::compile(generated.sources[i], target);
     if (!compiled.ok) throw std::runtime_error(ir::print(schedule) + "\n" + compiled.log);

@@ -113,6 +113,10 @@ TEST(KernelFamilyCases, Compile) {
          codegen::generate(graph, schedule, workload_of(c), target).sources) {
       const codegen::Compiled compiled = codegen::compile(source, target);
       ASSERT_TRUE(compiled.ok) << name(c) << ": " << compiled.log;
+      // Under racecheck other lines are compiled (gpu.cpp).
+      const codegen::Compiled checked =
+          codegen::compile({"#define TENON_RACECHECK\n" + source.text, source.entries}, target);
+      ASSERT_TRUE(checked.ok) << name(c) << ": " << checked.log;
       for (const codegen::KernelResources& r : compiled.resources)
         EXPECT_EQ(r.spill_bytes, 0) << name(c);
     }
