@@ -21,7 +21,7 @@ class ContractionLowering {
         layout_(ir::contraction_layout(facts, workload)),
         options_(options),
         writer_(facts, workload, options, ir::uses_tensor_cores(params_, workload.dtype),
-                params_.splits > 1),
+                params_.leaves_parts()),
         context_(writer_.context()),
         kinds_(output_kinds(context_)) {}
 
@@ -147,8 +147,9 @@ class ContractionLowering {
         "  static constexpr int kTileM = {}, kTileN = {}, kTileK = {}, kWarpsM = {}, kWarpsN = "
         "{};\n",
         params_.tile_m, params_.tile_n, params_.tile_k, params_.warps_m, params_.warps_n);
-    kernel_ += fmt::format("  static constexpr int kStages = {}, kSplits = {}, kGroupM = {};\n",
-                           params_.stages, params_.splits, params_.group_m);
+    kernel_ += fmt::format(
+        "  static constexpr int kStages = {}, kSplits = {}, kStream = {}, kGroupM = {};\n",
+        params_.stages, params_.splits, params_.stream, params_.group_m);
     kernel_ +=
         fmt::format("  static constexpr int kProducts = {}, kOperandsA = {}, kOperandsB = {};\n",
                     facts_.products.size(), a_.size(), b_.size());
@@ -175,14 +176,16 @@ class ContractionLowering {
     out.includes = "#include \"device/portable/contraction.cuh\"\n";
     out.entry = writer_.entry();
     out.threads = params_.threads();
-    out.grid_x = writer_.size(tiles());
+    out.grid_x = writer_.size(params_.stream > 0 ? std::to_string(params_.stream) : tiles());
     out.grid_y = params_.splits;
     out.shared_bytes = ir::contraction_shared_bytes(facts_, params_, workload_);
     out.takes_m = writer_.takes_m();
-    out.uses_workspace = params_.splits > 1;
+    out.uses_workspace = params_.leaves_parts();
     if (out.uses_workspace) {
-      out.partials =
-          writer_.size(fmt::format("{} * {}", tiles(), params_.splits * partial_floats()));
+      // A block of stream-K leaves two parts at most: of its first tile and of its last.
+      out.partials = writer_.size(
+          params_.stream > 0 ? std::to_string(2 * params_.stream * partial_floats())
+                             : fmt::format("{} * {}", tiles(), params_.splits * partial_floats()));
       out.counters = writer_.size(tiles());
     }
     return out;

@@ -17,6 +17,7 @@ namespace {
 constexpr std::int64_t kMaxGrid = 2147483647;  // blocks along x
 constexpr std::int64_t kMaxExtent = 2147483647 - (1 << 20);
 constexpr int kMaxSplits = 256;
+constexpr int kMaxStream = 65535;
 constexpr std::int64_t kLibraryAlgorithms = 8;  // of its heuristics; each wins somewhere
 
 bool power_of_two(std::int64_t v) {
@@ -55,6 +56,18 @@ Reason check_splits(const KernelFacts& facts, std::int64_t splits, std::int64_t 
     return "splits=1, but the kernel splits its reduction";
   if (splits > 1 && splits > steps)
     return fmt::format("splits={} is more than the {} steps of the reduction", splits, steps);
+  return std::nullopt;
+}
+
+// Stream-K cuts reductions wherever a block's share ends, so it is a way to split one.
+Reason check_stream(const KernelFacts& facts, const ContractionParams& p, std::int64_t steps) {
+  if (p.stream < 0 || p.stream > kMaxStream)
+    return fmt::format("stream={} is not between 0 and {}", p.stream, kMaxStream);
+  if (!facts.flow.split)
+    return fmt::format("stream={}, but the kernel does not split its reduction", p.stream);
+  if (p.splits > 1)
+    return fmt::format("splits={} and stream={} are two ways to split", p.splits, p.stream);
+  if (steps < 2) return fmt::format("stream={}, but the reduction has one step", p.stream);
   return std::nullopt;
 }
 
@@ -159,6 +172,7 @@ Reason illegal_registers(const KernelFacts& facts, const ContractionParams& p, b
 Reason illegal_contraction(const KernelFacts& facts, const KernelSchedule& schedule,
                            const Workload& workload, const Target& target) {
   if (!facts.parts.empty()) {
+    if (schedule.get("stream", 0) != 0) return "stream-K shares out the tiles of one product only";
     for (const KernelFacts& part : facts.parts)
       if (Reason r = illegal_contraction(part, schedule, workload, target)) return r;
     return std::nullopt;
@@ -181,7 +195,10 @@ Reason illegal_contraction(const KernelFacts& facts, const KernelSchedule& sched
   if (p.group_m < 1 || p.group_m > 64)
     return fmt::format("group_m={} is not between 1 and 64", p.group_m);
   std::int64_t k = extent_of(workload, facts.reduced);
-  if (Reason r = check_splits(facts, p.splits, ceil_div(k, p.tile_k))) return r;
+  const std::int64_t steps = ceil_div(k, p.tile_k);
+  if (Reason r =
+          p.stream != 0 ? check_stream(facts, p, steps) : check_splits(facts, p.splits, steps))
+    return r;
   std::int64_t bytes = contraction_shared_bytes(facts, p, workload);
   if (bytes > target.shared_bytes_per_block)
     return fmt::format("{} bytes of shared memory are more than the {} of a block on {}", bytes,
@@ -256,8 +273,20 @@ std::vector<KernelSchedule> candidates_rows(const KernelFacts& facts, const Work
   return out;
 }
 
+// Blocks worth trying for stream-K: as many as run together, one or two on a multiprocessor, where
+// tiles do not already come out even and a block has steps enough to fill its ring.
+std::vector<std::int64_t> stream_values(const KernelFacts& facts, std::int64_t tiles,
+                                        std::int64_t steps, std::int64_t stages,
+                                        const Target& target) {
+  std::vector<std::int64_t> values;
+  if (!facts.flow.split || !facts.parts.empty() || steps < 2) return values;
+  for (std::int64_t blocks : {target.sm_count, 2 * target.sm_count})
+    if (tiles % blocks != 0 && tiles * steps >= stages * blocks) values.push_back(blocks);
+  return values;
+}
+
 std::vector<KernelSchedule> candidates_contraction(const KernelFacts& facts,
-                                                   const Workload& workload) {
+                                                   const Workload& workload, const Target& target) {
   std::vector<KernelSchedule> out;
   bool tensor_cores = uses_tensor_cores({}, workload.dtype);
   std::int64_t m = extent_of(workload, facts.row);
@@ -271,12 +300,13 @@ std::vector<KernelSchedule> candidates_contraction(const KernelFacts& facts,
       for (std::int64_t tile_k : tiles_k)
         for (std::int64_t warps_m : {1, 2, 4})
           for (std::int64_t warps_n : {1, 2, 4, 8})
-            for (std::int64_t stages : {2, 3, 4, 6})
-              for (std::int64_t splits : split_values(facts.flow.split, ceil_div(k, tile_k))) {
-                // Larger tiles than the problem only waste work.
-                if (tile_m > 16 && tile_m / 2 >= m) continue;
-                if (tile_n > 32 && tile_n / 2 >= n) continue;
-                if (warps_m * warps_n < 2 || warps_m * warps_n > 8) continue;
+            for (std::int64_t stages : {2, 3, 4, 6}) {
+              // Larger tiles than the problem only waste work.
+              if (tile_m > 16 && tile_m / 2 >= m) continue;
+              if (tile_n > 32 && tile_n / 2 >= n) continue;
+              if (warps_m * warps_n < 2 || warps_m * warps_n > 8) continue;
+              const std::int64_t steps = ceil_div(k, tile_k);
+              const auto add = [&](const char* way, std::int64_t value) {
                 KernelSchedule s{"contraction",
                                  {{"tile_m", tile_m},
                                   {"tile_n", tile_n},
@@ -284,9 +314,15 @@ std::vector<KernelSchedule> candidates_contraction(const KernelFacts& facts,
                                   {"warps_m", warps_m},
                                   {"warps_n", warps_n},
                                   {"stages", stages}}};
-                if (splits > 1) s.params["splits"] = splits;
+                if (value > 1) s.params[way] = value;
                 out.push_back(s);
-              }
+              };
+              for (std::int64_t splits : split_values(facts.flow.split, steps))
+                add("splits", splits);
+              const std::int64_t tiles = ceil_div(m, tile_m) * ceil_div(n, tile_n);
+              for (std::int64_t blocks : stream_values(facts, tiles, steps, stages, target))
+                add("stream", blocks);
+            }
   return out;
 }
 
@@ -322,6 +358,7 @@ const std::vector<FamilySpec>& families() {
         {"warps_n", "warps along the columns"},
         {"stages", "steps in the ring"},
         {"splits", "blocks that share a tile's reduction"},
+        {"stream", "blocks that share the steps of all tiles evenly (stream-K); 0: off"},
         {"group_m", "rows of tiles that are walked together"},
         {"fma", "1: no tensor cores"}}},
       {"small_m",
@@ -498,7 +535,8 @@ std::vector<KernelSchedule> enumerate_schedules(const KernelView& kernel, const 
   } else if (kernel.facts && !target.is_host()) {
     bool rows = kernel.facts->kernel_class == KernelClass::kRows;
     if (name == "rows" && rows) all = candidates_rows(*kernel.facts, workload);
-    if (name == "contraction" && !rows) all = candidates_contraction(*kernel.facts, workload);
+    if (name == "contraction" && !rows)
+      all = candidates_contraction(*kernel.facts, workload, target);
     if (is_hopper_family(name) && !rows)
       all = candidates_hopper(name, *kernel.facts, workload, target);
   }
@@ -528,6 +566,7 @@ ContractionParams contraction_params(const KernelSchedule& schedule) {
   read("warps_n", p.warps_n);
   read("stages", p.stages);
   read("splits", p.splits);
+  read("stream", p.stream);
   read("group_m", p.group_m);
   read("fma", p.fma);
   return p;

@@ -78,9 +78,11 @@ struct ContractionParams {
   int warps_m = 2, warps_n = 2;  // how the block's warps share out the tile
   int stages = 3;                // of the ring in shared memory
   int splits = 1;                // blocks that share a tile's reduction
-  int group_m = 8;               // rows of tiles that are walked together
-  int fma = 0;                   // 1: fp32 fused multiply-adds although the elements have 16 bits
+  int stream = 0;   // stream-K: blocks that share all steps of all tiles evenly; 0: off
+  int group_m = 8;  // rows of tiles that are walked together
+  int fma = 0;      // 1: fp32 fused multiply-adds although the elements have 16 bits
   int threads() const { return 32 * warps_m * warps_n; }
+  bool leaves_parts() const { return splits > 1 || stream > 0; }  // a tile may be of several blocks
 };
 ContractionParams contraction_params(const KernelSchedule& schedule);
 

@@ -191,6 +191,13 @@ KernelCost contraction_cost(const ir::KernelFacts& facts, const ir::KernelSchedu
   double tiles_m = ceil_div(m, p.tile_m), tiles_n = ceil_div(n, p.tile_n);
   double blocks = tiles_m * tiles_n * p.splits;
   double steps = ceil_div(ceil_div(k, p.tile_k), p.splits);
+  double tiles_each = 1;  // of a block
+  if (p.stream > 0) {
+    const double all = tiles_m * tiles_n * ceil_div(k, p.tile_k);
+    blocks = std::min<double>(p.stream, all);
+    steps = ceil_div(all, blocks);
+    tiles_each = ceil_div(tiles_m * tiles_n, blocks);
+  }
   double resident = resident_blocks(facts, p, w, t, tensor_cores);
   double on_sm = ceil_div(blocks, t.sm_count);  // of the busiest multiprocessor
   double together = std::min(on_sm, resident);  // of them at a time
@@ -226,12 +233,16 @@ KernelCost contraction_cost(const ir::KernelFacts& facts, const ir::KernelSchedu
                        row_loads * together * warps / 4 * 60 / kClockPerUs);
   }
   double outputs = static_cast<double>(p.tile_m) * p.tile_n / p.threads();
-  cost.serial_us += kStartUs - t.launch_us +
-                    rounds * (kRoundUs + outputs * 12 * warps * together / 4 / kClockPerUs);
-  if (p.splits > 1) {
-    double partial = static_cast<double>(ir::contraction_partial_floats(facts, p)) * 4;
-    cost.serial_us += kMergeUs + 2 * blocks * partial / (memory_rate(t) * kL2Rate) +
-                      p.splits * partial / (memory_rate(t) / t.sm_count);
+  cost.serial_us +=
+      kStartUs - t.launch_us +
+      rounds * tiles_each * (kRoundUs + outputs * 12 * warps * together / 4 / kClockPerUs);
+  if (p.leaves_parts()) {
+    const double partial = static_cast<double>(ir::contraction_partial_floats(facts, p)) * 4;
+    // With stream-K a block begins in one tile and ends in another, and most tiles are of two
+    // blocks.
+    const double left = p.stream > 0 ? 2 * blocks : blocks, merged = p.stream > 0 ? 2 : p.splits;
+    cost.serial_us += kMergeUs + 2 * left * partial / (memory_rate(t) * kL2Rate) +
+                      merged * partial / (memory_rate(t) / t.sm_count);
   }
   return cost;
 }

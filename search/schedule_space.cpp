@@ -68,9 +68,10 @@ std::vector<RankedSchedule> cheapest(const std::vector<std::vector<Choice>>& ker
 }
 
 // Parameters that shape a kernel; schedules that agree in them differ in details only.
-const char* const kShaping[] = {
-    "tile_m", "tile_n",     "splits",    "split_k", "rows",  "columns",   "cluster", "cluster_m",
-    "share",  "statistics", "ping_pong", "weights", "warps", "algorithm", "group",   "consumers"};
+const char* const kShaping[] = {"tile_m",     "tile_n",    "splits",  "stream",    "split_k",
+                                "rows",       "columns",   "cluster", "cluster_m", "share",
+                                "statistics", "ping_pong", "weights", "warps",     "algorithm",
+                                "group",      "consumers"};
 
 // `limit` of `ranked` in which no outline comes again before every other has had its turn.
 std::vector<RankedSchedule> spread(std::vector<RankedSchedule> ranked, std::size_t limit,

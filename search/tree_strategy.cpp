@@ -11,8 +11,8 @@ namespace {
 
 // A path through the tree: µGraph, then for every kernel its family and the parameters that shape
 // it, each one level. Schedules that share a path are one leaf's, in the order of estimate.
-const char* const kLevels[] = {"tile_m",    "cluster", "columns", "weights", "share",
-                               "ping_pong", "tile_n",  "splits",  "split_k", "statistics"};
+const char* const kLevels[] = {"tile_m", "cluster", "columns", "weights", "share",     "ping_pong",
+                               "tile_n", "splits",  "stream",  "split_k", "statistics"};
 
 std::vector<std::string> path_of(std::size_t graph, const ir::Schedule& schedule) {
   std::vector<std::string> path{std::to_string(graph)};

@@ -128,6 +128,11 @@ TEST_F(Compile, Schedules) {
     check("rmsnorm_one_pass", "sm_90a", ir::DType::kBF16, schedule, 1024, 4096, 6144);
   check("rmsnorm_split_k", "sm_80", ir::DType::kBF16, "contraction(splits=8, tile_m=16, warps_m=1)",
         16, 4096, 6144);
+  check("rmsnorm_split_k", "sm_80", ir::DType::kBF16,
+        "contraction(stages=4, stream=108, tile_m=128, tile_n=128, warps_m=2, warps_n=4)", 1000,
+        4096, 6144);
+  check("rmsnorm_split_k", "sm_80", ir::DType::kF32,
+        "contraction(stages=3, stream=216, tile_k=16, tile_m=64, tile_n=64)", 100, 3001, 2000);
   check("rmsnorm_one_pass", "sm_80", ir::DType::kF32,
         "contraction(stages=3, tile_k=16, tile_m=128, tile_n=128, warps_m=2, warps_n=4)", 1024,
         4096, 6144);

@@ -68,9 +68,16 @@ TEST(Family, SplitIsTheGraphsChoice) {
   EXPECT_EQ(reason(s, "contraction"), "splits=1, but the kernel splits its reduction");
   EXPECT_EQ(reason(s, "contraction(splits=9)"),
             "splits=9 is more than the 8 steps of the reduction");
+  EXPECT_EQ(reason(s, "contraction(stream=5)"), "");
+  EXPECT_EQ(reason(s, "contraction(splits=2, stream=5)"),
+            "splits=2 and stream=5 are two ways to split");
+  EXPECT_EQ(reason(s, "contraction(stream=70000)"), "stream=70000 is not between 0 and 65535");
+  EXPECT_EQ(reason(setting("rmsnorm_one_pass", 0), "contraction(stream=5)"),
+            "stream=5, but the kernel does not split its reduction");
   // A reduction of one step cannot be split, and the graph must still run.
   s.w.extents[1] = 8;
   EXPECT_EQ(reason(s, "contraction"), "");
+  EXPECT_EQ(reason(s, "contraction(stream=5)"), "stream=5, but the reduction has one step");
 }
 
 TEST(Family, ReasonsOfIllegalRows) {

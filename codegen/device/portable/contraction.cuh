@@ -6,8 +6,8 @@
 //     using Args = …; using Element = …;      // of tiles in shared memory
 //     template <class K> using Tile = MmaTile<K> or FmaTile<K>;
 //     static long long rows(args); static constexpr int kExtentN, kExtentK;
-//     static constexpr int kTileM, kTileN, kTileK, kWarpsM, kWarpsN, kStages, kSplits, kGroupM;
-//     static constexpr int kProducts, kOperandsA, kOperandsB, product_a(p), product_b(p);
+//     static constexpr int kTileM, kTileN, kTileK, kWarpsM, kWarpsN, kStages, kSplits, kStream,
+//     kGroupM; static constexpr int kProducts, kOperandsA, kOperandsB, product_a(p), product_b(p);
 //     template <int i> using OperandA = …, OperandB = …;       // operand_tile.cuh
 //     static constexpr int kSums, kPasses; template <int p> using Pass = …;  // before the loop
 //     using Row = …;                          // what operands and the loop's sums use of them
@@ -26,6 +26,7 @@
 #include "device/portable/mma_tile.cuh"
 #include "device/portable/operand_tile.cuh"
 #include "device/portable/split.cuh"
+#include "device/portable/stream.cuh"
 
 namespace tenon::device::portable {
 
@@ -114,12 +115,13 @@ struct ContractionKernel {
   // A block's partial state of a split reduction, in floats.
   static constexpr int kAccumulators = K::kProducts * Tile::kQuads * 4 * kThreads;
   static constexpr int kPartial = kAccumulators + K::kTileM * Stats::kCount;
-  static_assert(K::kSplits == 1 || kPartial == K::kPartialFloats,
+  static_assert((K::kSplits == 1 && K::kStream == 0) || kPartial == K::kPartialFloats,
                 "code generation counts the workspace alike");
 
   struct Place {  // of this block's tile, and the steps of k that it takes
     int m0, n0, tile_n, begin, end;
     unsigned block, blocks;  // of this kernel's tiles
+    __device__ __forceinline__ bool whole() const { return end - begin == kSteps; }
   };
 
   // Tiles are walked in groups of kGroupM rows of tiles, so that blocks that run together
@@ -136,8 +138,8 @@ struct ContractionKernel {
     at.m0 = static_cast<int>((first + in_group % size) * K::kTileM);
     at.tile_n = static_cast<int>(in_group / size);
     at.n0 = at.tile_n * K::kTileN;
-    at.begin = min(kSteps, static_cast<int>(blockIdx.y) * kShare);
-    at.end = min(kSteps, at.begin + kShare);
+    at.begin = 0;
+    at.end = kSteps;
     return at;
   }
 
@@ -249,11 +251,13 @@ struct ContractionKernel {
   }
 
   // Leaves this block's state in the workspace and, in the last block of the tile, takes all
-  // of them back in order. False in the other blocks.
+  // of them back in order. False in the other blocks. A tile has `parts`, of which this block's is
+  // number `part`; slot(i): where in the workspace number i lies.
+  template <class Slot>
   static __device__ __forceinline__ bool merge_parts(Tile& tile, float* sums, const Args& args,
-                                                     const Place& at) {
-    const long long parts = static_cast<long long>(at.blocks);
-    float* mine = args.partials + (blockIdx.y * parts + at.block) * kPartial;
+                                                     const Place& at, int parts, int part,
+                                                     const Slot& slot) {
+    float* mine = args.partials + slot(part) * kPartial;
 #pragma unroll
     for (int p = 0; p < K::kProducts; ++p)
 #pragma unroll
@@ -267,7 +271,7 @@ struct ContractionKernel {
         mine[kAccumulators + i] =
             sums[i / Stats::kCount * K::kSums + Stats::kFirst + i % Stats::kCount];
     }
-    if (!last_to_arrive(args.counters + at.block, K::kSplits)) return false;
+    if (!last_to_arrive(args.counters + at.block, parts)) return false;
 
 #pragma unroll
     for (int p = 0; p < K::kProducts; ++p)
@@ -275,8 +279,8 @@ struct ContractionKernel {
       for (int q = 0; q < Tile::kQuads; ++q)
 #pragma unroll
         for (int j = 0; j < 4; ++j) tile.d[p][q][j] = 0.f;
-    for (int part = 0; part < K::kSplits; ++part) {
-      const float* other = args.partials + (part * parts + at.block) * kPartial;
+    for (int i = 0; i < parts; ++i) {
+      const float* other = args.partials + slot(i) * kPartial;
 #pragma unroll
       for (int p = 0; p < K::kProducts; ++p)
 #pragma unroll
@@ -290,9 +294,9 @@ struct ContractionKernel {
           d[3] += v.w;
         }
       if constexpr (Stats::kCount > 0) {
-        for (int i = threadIdx.x; i < K::kTileM * Stats::kCount; i += kThreads) {
-          float& s = sums[i / Stats::kCount * K::kSums + Stats::kFirst + i % Stats::kCount];
-          s = (part == 0 ? 0.f : s) + __ldcg(other + kAccumulators + i);
+        for (int j = threadIdx.x; j < K::kTileM * Stats::kCount; j += kThreads) {
+          float& s = sums[j / Stats::kCount * K::kSums + Stats::kFirst + j % Stats::kCount];
+          s = (i == 0 ? 0.f : s) + __ldcg(other + kAccumulators + j);
         }
       }
     }
@@ -363,19 +367,15 @@ struct ContractionKernel {
     }
   }
 
-  static __device__ __forceinline__ void run(const Args& args) { run(args, blockIdx.x, gridDim.x); }
-
-  // As block `block` of `blocks`: several kernels may share a grid.
-  static __device__ __forceinline__ void run(const Args& args, unsigned block, unsigned blocks) {
+  // Multiplies the steps of `at` and, once the tile is complete, writes its outputs. merge(tile,
+  // sums): brings the parts of a tile together; false in blocks that are done with it then.
+  template <class Merge>
+  static __device__ __forceinline__ void compute(const Args& args, const Place& at, int m_end,
+                                                 const Merge& merge) {
     extern __shared__ __align__(16) unsigned char shared[];
     T* stages = reinterpret_cast<T*>(shared);
     Row* rows = reinterpret_cast<Row*>(shared + kRowsAt);
     float* sums = reinterpret_cast<float*>(shared + kSumsAt);
-    await_predecessor<K::kDependent>();
-    const long long extent_m = K::rows(args);
-    const int m_end = static_cast<int>(extent_m);
-    const Place at = place(extent_m, block, blocks);
-
     prepare_rows(rows, sums, args, at, m_end);
     Tile tile;
     if constexpr (Stats::kCount > 0) {
@@ -393,9 +393,7 @@ struct ContractionKernel {
           write_side<typename K::template SideOutput<decltype(o)::value>>(sums, args, at, m_end);
         });
     }
-    if constexpr (K::kSplits > 1) {
-      if (!merge_parts(tile, sums, args, at)) return;
-    }
+    if (!merge(tile, sums)) return;
     static_for<K::kOutputs>([&](auto o) {
       write<typename K::template Epilogue<decltype(o)::value>>(tile, sums, args, at, m_end);
     });
@@ -406,6 +404,63 @@ struct ContractionKernel {
         const auto row = Output::Row::make(args, at.m0 + r, sums + r * K::kSums);
         Output::target(args)[(at.m0 + r) * Output::kTargetRowStride] =
             Element<typename Output::Target>::from_float(Output::value(row));
+      }
+    });
+  }
+
+  // This block's share of all tiles' steps. A tile that it does not have to itself is of several
+  // blocks in a row; each leaves its part in one of its two slots, that of the tile in which
+  // its share begins or the other.
+  static __device__ __forceinline__ void run_stream(const Args& args) {
+    const long long extent_m = K::rows(args);
+    const unsigned tiles = static_cast<unsigned>((extent_m + K::kTileM - 1) / K::kTileM) * kTilesN;
+    const StreamShare share{static_cast<long long>(tiles) * kSteps, K::kStream};
+    const int block = static_cast<int>(blockIdx.x);
+    const long long end = share.begin(block + 1);
+#pragma unroll 1
+    for (long long step = share.begin(block); step < end;) {
+      const long long first = step / kSteps * kSteps;  // of the tile
+      Place at = place(extent_m, static_cast<unsigned>(step / kSteps), tiles);
+      at.begin = static_cast<int>(step - first);
+      at.end = static_cast<int>(min(first + kSteps, end) - first);
+      compute(args, at, static_cast<int>(extent_m), [&](Tile& tile, float* sums) {
+        if (at.whole()) return true;
+        const int first_block = share.block_of(first);
+        const int last_block = share.block_of(first + kSteps - 1);
+        return merge_parts(tile, sums, args, at, last_block - first_block + 1, block - first_block,
+                           [&](int part) -> long long {
+                             const int other = first_block + part;
+                             return 2ll * other + (share.begin(other) < first ? 1 : 0);
+                           });
+      });
+      step = first + at.end;
+      __syncthreads();  // the next tile's stages and sums lie where this one's are
+    }
+  }
+
+  static __device__ __forceinline__ void run(const Args& args) {
+    if constexpr (K::kStream > 0) {
+      await_predecessor<K::kDependent>();
+      run_stream(args);
+    } else {
+      run(args, blockIdx.x, gridDim.x);
+    }
+  }
+
+  // As block `block` of `blocks`: several kernels may share a grid.
+  static __device__ __forceinline__ void run(const Args& args, unsigned block, unsigned blocks) {
+    await_predecessor<K::kDependent>();
+    const long long extent_m = K::rows(args);
+    Place at = place(extent_m, block, blocks);
+    at.begin = min(kSteps, static_cast<int>(blockIdx.y) * kShare);
+    at.end = min(kSteps, at.begin + kShare);
+    compute(args, at, static_cast<int>(extent_m), [&](Tile& tile, float* sums) {
+      if constexpr (K::kSplits == 1) {
+        return true;
+      } else {
+        return merge_parts(
+            tile, sums, args, at, K::kSplits, static_cast<int>(blockIdx.y),
+            [&](int part) { return part * static_cast<long long>(at.blocks) + at.block; });
       }
     });
   }

@@ -41,6 +41,20 @@ std::vector<MutationCase> more_cases() {
                    "gemm(rotate=1, slices=4, split_k=2, stages=3, statistics=3, tile_m=128, "
                    "tile_n=48)",
                    0},
+      // Stream-K: blocks with parts of two tiles, with whole tiles between, and more blocks than
+      // steps.
+      MutationCase{"rmsnorm_split_k", 70, 323, 301,
+                   "contraction(stages=3, stream=7, tile_k=32, tile_m=32, tile_n=64, warps_m=1, "
+                   "warps_n=4)",
+                   0},
+      MutationCase{"rmsnorm_split_k", 100, 648, 600,
+                   "contraction(stages=3, stream=11, tile_k=32, tile_m=16, tile_n=32, warps_m=1, "
+                   "warps_n=2)",
+                   0},
+      MutationCase{"rmsnorm_split_k", 33, 200, 90,
+                   "contraction(stages=2, stream=132, tile_k=32, tile_m=16, tile_n=64, warps_m=1, "
+                   "warps_n=4)",
+                   0},
       MutationCase{"rmsnorm_split_k", 60, 392, 301,
                    "gemm(consumers=1, split_k=3, stages=3, statistics=5, tile_m=64, "
                    "tile_n=24)",
