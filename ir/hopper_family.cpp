@@ -119,6 +119,8 @@ Reason illegal_small_m(const StreamedProduct& f, const SmallMParams& p, const Ta
   if (p.unit < 32 || p.unit % 32 || p.columns < p.unit || p.columns % p.unit)
     return "columns is a multiple of unit, and that of 32";
   if (!one_of(p.weights, {0, 1, 2, 3})) return fmt::format("weights={} is not 0 to 3", p.weights);
+  if (target.name != "sm_90a" && (p.cluster > 1 || p.weights == 0))
+    return fmt::format("clusters and bulk copies need sm_90a, not {}", target.name);
   if (p.weights == 3 && p.unit != 32 && p.unit % 64)
     return "units of row-major weights are 32 columns or a multiple of 64";
   if (!one_of(p.cluster, {1, 2, 4, 8}))
@@ -154,7 +156,8 @@ Reason illegal_small_m(const StreamedProduct& f, const SmallMParams& p, const Ta
   if (p.groups < 0 || small_m_groups(p, f.n, target) > ceil_div(f.n, 16))
     return "more clusters than tiles of 16 columns";
   std::int64_t bytes = small_m_shared_bytes(p, small_m_most_tiles(p, f.n, target));
-  if (bytes > kSharedLimit || (bytes + 1024) * p.blocks_per_sm > target.shared_bytes_per_sm)
+  if (bytes > target.shared_bytes_per_block ||
+      (bytes + 1024) * p.blocks_per_sm > target.shared_bytes_per_sm)
     return fmt::format("{} blocks of {} bytes of shared memory do not fit a multiprocessor",
                        p.blocks_per_sm, bytes);
   // X in registers, accumulators and a ring's addresses; beyond this the compiler spills.
@@ -164,6 +167,9 @@ Reason illegal_small_m(const StreamedProduct& f, const SmallMParams& p, const Ta
       8;
   int registers = p.columns / 32 * (p.rows / 8) * 4 + p.rows / 2 * p.chains + 25 +
                   (p.weights == 2 ? p.columns / 4 : 0) + (p.weights == 3 ? 15 : 0);
+  // Without uniform copies of addresses, and then with an end of K to watch, the compiler takes
+  // more: 68 and 137 where sm_90 takes 60 (16 rows, 128 columns, packed weights through cp.async).
+  if (target.compute_capability() < 90) registers += covered == f.k ? 4 : 76;
   if (registers > std::min(255, available))
     return fmt::format("about {} registers a thread are more than {}", registers,
                        std::min(255, available));
@@ -312,6 +318,7 @@ KernelSchedule schedule_of(const GemmParams& p, bool all = false) {
 // Warps × columns that cover k exactly where there is such a factorization: a ragged share costs.
 std::vector<KernelSchedule> candidates_small_m(const StreamedProduct& f, const Target& target) {
   std::vector<KernelSchedule> out;
+  const bool hopper = target.name == "sm_90a";
   SmallMParams p;
   p.rows = 8;
   while (p.rows < largest_m(f.m)) p.rows *= 2;
@@ -351,8 +358,11 @@ std::vector<KernelSchedule> candidates_small_m(const StreamedProduct& f, const T
             // The deepest ring that fits, up to a tile and a half.
             p.stages = weights == 2 ? p.columns / unit : std::max(2, 3 * p.columns / unit / 2);
             const int most = small_m_most_tiles(p, f.n, target);
-            while (weights != 2 && p.stages > 1 && small_m_shared_bytes(p, most) > kSharedLimit)
+            while (weights != 2 && p.stages > 1 &&
+                   small_m_shared_bytes(p, most) > target.shared_bytes_per_block)
               --p.stages;
+            // Smaller cards have no room for X in the ring.
+            if (!hopper && early + ceil_div(p.columns, unit * 16 / p.rows) > p.stages) p.staged = 0;
             out.push_back(schedule_of(p));
           }
   return out;
@@ -558,7 +568,8 @@ KernelSchedule canonical_hopper(const KernelSchedule& schedule) {
 
 std::optional<std::string> illegal_hopper(const KernelFacts& facts, const KernelSchedule& schedule,
                                           const Workload& workload, const Target& target) {
-  if (target.name != "sm_90a")
+  const bool streams_anywhere = schedule.family == "small_m" && target.compute_capability() >= 80;
+  if (target.name != "sm_90a" && !streams_anywhere)
     return fmt::format("family {} needs sm_90a, not {}", schedule.family, target.name);
   std::string why;
   std::optional<StreamedProduct> form = streamed_product(facts, workload, &why);
@@ -573,7 +584,8 @@ std::optional<std::string> illegal_hopper(const KernelFacts& facts, const Kernel
 
 std::vector<KernelSchedule> candidates_hopper(const std::string& name, const KernelFacts& facts,
                                               const Workload& workload, const Target& target) {
-  if (target.name != "sm_90a") return {};
+  const bool hopper = target.name == "sm_90a";
+  if (!hopper && (name != "small_m" || target.compute_capability() < 80)) return {};
   std::optional<StreamedProduct> form = streamed_product(facts, workload);
   if (!form) return {};
   if (name == "small_m")

@@ -1,9 +1,11 @@
-// The schedule families of sm_90a: products whose operands need no arithmetic on their way to
-// the tensor cores, so that they can pass through the copy engines.
+// Schedule families whose operands need no arithmetic on their way to the tensor cores, so that
+// they can pass through the copy engines:
 //
-//   small_m    M up to 64: weights stream through per-warp rings into mma.sync, bound by reading
-//   them multicast  M up to 64: wgmma, X delivered to the blocks of a cluster at once gemm
-//   persistent, warp-specialized wgmma with bulk copies
+// - small_m, M up to 64: weights stream through per-warp rings into mma.sync, bound by reading
+// them.
+//   Clusters and bulk copies need sm_90a; the rest is there from sm_80 on.
+// - multicast, M up to 64, sm_90a: wgmma, X delivered to the blocks of a cluster at once.
+// - gemm, sm_90a: persistent, warp-specialized wgmma with bulk copies.
 //
 // Their device code is codegen/device/{small_m,gemm}; what makes a schedule legal is stated there
 // next to each template and here as sentences.

@@ -187,15 +187,59 @@ TEST(HopperFamilies, RowsThatTheCopyEnginesCannotReadAreCopiedBefore) {
   }
 }
 
-TEST(HopperFamilies, AreOfSm90aOnly) {
+TEST(HopperFamilies, WgmmaIsOfSm90aOnly) {
   Fixture f = fixture("rmsnorm_one_pass");
   ir::Workload w = testing::workload(f, 16, 4096, 6144, ir::DType::kBF16);
   for (const char* family : {"small_m", "multicast", "gemm"}) {
     EXPECT_TRUE(ir::is_hopper_family(family));
-    for (const char* target : {"sm_80", "sm_90", "host"})
+    for (const char* target : {"sm_80", "sm_90", "host"}) {
+      if (family == std::string("small_m") && target != std::string("host")) continue;
       EXPECT_TRUE(ir::illegal(ir::view(f.graph, 0), {family, {}}, w, ir::target_from_name(target))
                       .has_value())
           << family << " " << target;
+      EXPECT_TRUE(
+          ir::enumerate_schedules(ir::view(f.graph, 0), family, w, ir::target_from_name(target))
+              .empty());
+    }
+  }
+}
+
+// From sm_80 on: rings filled by cp.async and registers, one block a tile; smaller cards have less
+// shared memory.
+TEST(HopperFamilies, SmallMStreamsFromSm80On) {
+  std::string why;
+  const bool compiles = nvrtc_available(&why);
+  for (const char* name : {"sm_80", "sm_86", "sm_90"}) {
+    const ir::Target t = ir::target_from_name(name);
+    for (auto [m, k, n] : {std::tuple{16, 4096, 6144}, {1, 1000, 100}, {7, 333, 70}}) {
+      Fixture f = fixture("rmsnorm_one_pass");
+      ir::Workload w = testing::workload(f, m, k, n, ir::DType::kBF16);
+      const ir::KernelView kernel = ir::view(f.graph, 0);
+      const std::vector<ir::KernelSchedule> legal =
+          ir::enumerate_schedules(kernel, "small_m", w, t);
+      ASSERT_GE(legal.size(), 5u) << name << " " << k;
+      for (std::size_t i = 0; i < 5; ++i) {
+        ir::Schedule s;
+        s.kernels = {legal[(legal.size() - 1) * i / 4]};
+        EXPECT_NE(s.kernels[0].get("weights", -1), 0);
+        const Generated g = generate(f.graph, s, w, t);
+        EXPECT_LE(g.plan.main.back().shared_bytes, t.shared_bytes_per_block);
+        for (const Source& source : g.sources) {
+          if (!compiles) continue;
+          const Compiled c = compile(source, t);
+          ASSERT_TRUE(c.ok) << name << " " << ir::print(s) << "\n" << c.log;
+          for (const KernelResources& r : c.resources)
+            EXPECT_EQ(r.spill_bytes, 0) << name << " " << ir::print(s);
+        }
+      }
+      ir::KernelSchedule bulk = legal.front();
+      bulk.params["weights"] = 0;
+      EXPECT_EQ(ir::illegal(kernel, bulk, w, t).value_or(""),
+                std::string("clusters and bulk copies need sm_90a, not ") + name);
+    }
+    Fixture split = fixture("rmsnorm_split_k");
+    ir::Workload w = testing::workload(split, 16, 7168, 2112, ir::DType::kBF16);
+    EXPECT_TRUE(ir::enumerate_schedules(ir::view(split.graph, 0), "small_m", w, t).empty());
   }
 }
 

@@ -1,8 +1,9 @@
 // mbarrier: a shared-memory barrier that counts arrivals and bytes still in flight.
 //
 // PTX ISA, "Parallel Synchronization: mbarrier". Barriers are named by their 32-bit shared
-// address. A waiter names a phase by its parity, so it must never be two phases away from the
-// barrier it waits for: parities alias.
+// address. What one warp or block needs of them is there from sm_80 on, the rest from sm_90. A
+// waiter names a phase by its parity, so it must never be two phases away from the barrier it waits
+// for: parities alias.
 #pragma once
 
 namespace tenon::device {
@@ -19,11 +20,18 @@ __device__ __forceinline__ void mbarrier_init(unsigned barrier, unsigned arrival
 // Makes initialized barriers visible to the cluster and to the copy engine; a barrier among the
 // threads that use them must follow.
 __device__ __forceinline__ void mbarrier_init_fence() {
+#if __CUDA_ARCH__ >= 900
   asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+#endif
 }
 
 __device__ __forceinline__ void mbarrier_arrive(unsigned barrier) {
+#if __CUDA_ARCH__ >= 900
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
+#else
+  asm volatile("{\n.reg .b64 state;\nmbarrier.arrive.shared::cta.b64 state, [%0];\n}" ::"r"(barrier)
+               : "memory");
+#endif
 }
 
 // How often a warp arrives at a barrier for all of its lanes: what such a barrier is initialized
@@ -60,7 +68,11 @@ __device__ __forceinline__ bool mbarrier_try_wait(unsigned barrier, unsigned par
   unsigned done;
   asm volatile(
       "{\n.reg .pred p;\n"
+#if __CUDA_ARCH__ >= 900
       "mbarrier.try_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+#else
+      "mbarrier.test_wait.parity.shared::cta.b64 p, [%1], %2;\n"
+#endif
       "selp.u32 %0, 1, 0, p;\n}"
       : "=r"(done)
       : "r"(barrier), "r"(parity)
