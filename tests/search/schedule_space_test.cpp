@@ -123,10 +123,17 @@ TEST(ScheduleSpace, AFewSchedulesDifferInShape) {
 TEST(ScheduleSpace, SplitGraphsAreSplitAndOthersNot) {
   ir::Workload w = workload(16, 4096, 6144);
   ir::Target target = ir::target_from_name("sm_80");
-  for (const RankedSchedule& r : schedules(product(true), w, target, 0))
-    EXPECT_GE(r.schedule.kernels[0].get("splits", 1), 2);
-  for (const RankedSchedule& r : schedules(product(false), w, target, 0))
+  int streams = 0;
+  for (const RankedSchedule& r : schedules(product(true), w, target, 0)) {
+    const bool stream = r.schedule.kernels[0].get("stream", 0) > 0;
+    EXPECT_EQ(r.schedule.kernels[0].get("splits", 1) >= 2, !stream);
+    streams += stream;
+  }
+  EXPECT_GT(streams, 0);
+  for (const RankedSchedule& r : schedules(product(false), w, target, 0)) {
     EXPECT_EQ(r.schedule.kernels[0].get("splits", 1), 1);
+    EXPECT_EQ(r.schedule.kernels[0].get("stream", 0), 0);
+  }
 }
 
 TEST(ScheduleSpace, TinyShapesHaveSchedules) {

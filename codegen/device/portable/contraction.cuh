@@ -414,8 +414,9 @@ struct ContractionKernel {
   static __device__ __forceinline__ void run_stream(const Args& args) {
     const long long extent_m = K::rows(args);
     const unsigned tiles = static_cast<unsigned>((extent_m + K::kTileM - 1) / K::kTileM) * kTilesN;
-    const StreamShare share{static_cast<long long>(tiles) * kSteps, K::kStream};
+    const StreamShare share(static_cast<long long>(tiles) * kSteps, K::kStream);
     const int block = static_cast<int>(blockIdx.x);
+    if (block >= share.blocks) return;
     const long long end = share.begin(block + 1);
 #pragma unroll 1
     for (long long step = share.begin(block); step < end;) {

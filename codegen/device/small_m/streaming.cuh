@@ -13,14 +13,14 @@
 namespace tenon::device::small_m {
 
 // Everything that the block has initialized before is visible to it (and its cluster) after. The
-// two roles of warps wait here at different places of the code, which __syncthreads does not
-// promise to allow: the barrier is named with its number of threads.
+// two roles of warps wait here at different places of the code, so this is barrier.sync and not the
+// form that takes all threads for aligned.
 template <class C>
 __device__ __forceinline__ void block_ready() {
   if constexpr (C::kCluster > 1) {
     cluster_wait();
   } else {
-    asm volatile("bar.sync 1, %0;" ::"n"(Layout<C>::kThreads) : "memory");
+    asm volatile("barrier.sync 1, %0;" ::"n"(Layout<C>::kThreads) : "memory");
   }
 }
 
