@@ -188,6 +188,8 @@ def bench_shape(arguments, torch, shape, library, read, fused_triton, rate):
     bound = []
     if library is not None:
         for launch, dependent in (("tenon", False), ("tenon_dependent", True)):
+            if ("dependent" if dependent else "plain") not in arguments.launches.split(","):
+                continue
             try:
                 kernels = [library.bind("rmsnorm_linear", {"m": m, "k": k, "n": n}, "bf16", [0, g.data_ptr(), w.data_ptr()], dependent, stream())
                            for w in kn]
@@ -258,6 +260,7 @@ def main():
     parser.add_argument("--library", help="libtenon_runtime.so; without it only the peers run")
     parser.add_argument("--db", default="bench.db", help="tuning database")
     parser.add_argument("--budget", default="40s", help="of tuning one shape for one launch mode")
+    parser.add_argument("--launches", default="plain,dependent", help="what is tuned and measured: plain, dependent or both")
     parser.add_argument("--samples", type=int, default=21)
     parser.add_argument("--heuristics", type=int, default=16, help="of cuBLASLt that are tried")
     parser.add_argument("--rotate-mb", type=float, default=260, help="weights rotate over this many MB at least")
@@ -293,7 +296,7 @@ def main():
             break
         tuning = {}
         if arguments.tenon:
-            for launch in ("plain", "dependent"):
+            for launch in arguments.launches.split(","):
                 try:
                     report = tune(arguments, *shape[:3], launch)
                     tuning[launch] = {"seconds": report["wall_seconds"], "search": report["search"], "stop_reason": report["stop_reason"],

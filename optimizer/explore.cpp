@@ -20,6 +20,9 @@ namespace {
 constexpr int kScreeningSamples = 3;
 // Part of the time left that goes to exploration; the rest re-measures, checks and decides.
 constexpr double kShare = 0.68;
+// Less where checking takes long, but some in any case.
+constexpr double kLeastShare = 0.2;
+constexpr double kScreening = 0.12;
 // What is slower than the best by this factor at first sight is not sampled further.
 constexpr double kDropAbove = 1.5;
 // Compiled candidates that wait to be timed at most: what is proposed later knows more.
@@ -28,9 +31,7 @@ constexpr std::size_t kReady = 2 * kBatch;
 class Explorer {
  public:
   explicit Explorer(Session& session)
-      : session_(session),
-        compiler_(session),
-        deadline_(session.elapsed() + session.left() * kShare) {}
+      : session_(session), compiler_(session), deadline_(session.elapsed() + share(session)) {}
 
   ~Explorer() { finish(); }
 
@@ -53,6 +54,13 @@ class Explorer {
   }
 
  private:
+  static double share(const Session& session) {
+    const double left = session.left();
+    const double end =
+        session.device->info().target.is_host() ? 0 : 1.3 * session.checking_seconds();
+    return std::clamp((1 - kScreening) * left - end, kLeastShare * left, kShare * left);
+  }
+
   void start_threads() {
     const unsigned cores = std::thread::hardware_concurrency();
     for (unsigned i = 0; i + 1 < std::max(2u, cores); ++i)

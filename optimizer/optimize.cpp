@@ -42,6 +42,26 @@ void check_memory(const ir::Workload& workload, const runtime::DeviceInfo& devic
 
 }  // namespace
 
+double Session::checking_seconds() const {
+  // Fitted to times on an H200 with 16 cores (bench/results/2026-11-30-h200-tuning-*.json): the
+  // host makes inputs of every family, and the device evaluates them in float64.
+  constexpr double kFixed = 0.5, kPerElement = 5e-8, kPerMultiplication = 3.5e-11;
+  const ir::Signature& s = options.workload.program.signature;
+  const ir::Extents& extents = options.workload.extents;
+  const int dynamic = ir::dynamic_dim(options.workload);
+  const double rows =
+      dynamic < 0 ? 1 : static_cast<double>(extents[static_cast<std::size_t>(dynamic)]);
+  double elements = 0, multiplications = 0;
+  for (const ir::ProgramInput& in : s.inputs) {
+    const double count = static_cast<double>(ir::element_count(in.axes, extents));
+    elements += count;
+    if (in.role == ir::Role::kParameter && in.axes.size() > 1) multiplications += rows * count;
+  }
+  for (const ir::Axes& axes : s.output_axes)
+    elements += static_cast<double>(ir::element_count(axes, extents));
+  return kFixed + kPerElement * elements + kPerMultiplication * multiplications;
+}
+
 bool Session::may_go_on(double deadline) {
   if (!stop.stop_requested() && elapsed() < deadline) return true;
   cut_off = true;

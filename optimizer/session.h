@@ -85,6 +85,9 @@ struct Session {
 
   double elapsed() const { return seconds_since(start); }
   double left() const { return options.budget_seconds - elapsed(); }
+  // About how long the winner's and the reference's results take to be checked: what a budget must
+  // leave for the end.
+  double checking_seconds() const;
   bool executes() const { return device->info().executes; }
   // Should the step go on with more candidates? Not when the user interrupts or `deadline` (in
   // seconds since the start) has passed; then something is cut off, and the report says why.

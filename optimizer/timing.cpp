@@ -138,7 +138,9 @@ constexpr double kLongCallUs = 100;
 void screen_candidates(Session& session) {
   auto begin = std::chrono::steady_clock::now();
   session.progress.begin("screening", 0);
-  const double deadline = session.elapsed() + session.left() / 2;
+  const double left = session.left();
+  const double end = session.device->info().target.is_host() ? 0 : session.checking_seconds();
+  const double deadline = session.elapsed() + std::clamp(left - end, left / 8, left / 2);
   std::size_t timed = 0;
   const std::vector<std::size_t> ranked = running(session);
   const bool slow = !ranked.empty() && session.candidates[ranked[0]].timing.median_us > kLongCallUs;
