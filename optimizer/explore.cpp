@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
-#include <set>
 #include <thread>
 
 #include "measure/statistics.h"
@@ -144,16 +143,14 @@ class Explorer {
     std::vector<CandidateState*> runnable;
     session_.database->transaction([&] {
       for (CandidateState* candidate : batch) {
-        // A kernel that spills stays only where its µGraph has no other.
-        if (candidate->status == Status::kOk && candidate->spills() &&
-            seen_.count(candidate->graph)) {
+        // No kernel that spills is ever chosen: every µGraph has schedules that do not.
+        if (candidate->status == Status::kOk && candidate->spills()) {
           candidate->status = Status::kUnsupported;
           candidate->reason = "spills registers to local memory";
         }
         record_compiled(session_, *candidate);
         if (candidate->status != Status::kOk) continue;
         runnable.push_back(candidate);
-        seen_.insert(candidate->graph);
       }
     });
     measure::Protocol protocol = protocol_of(session_, kScreeningSamples);
@@ -184,7 +181,6 @@ class Explorer {
   Compiler compiler_;
   const double deadline_;
   double best_us_ = 0;          // the fastest so far; 0: none
-  std::set<std::size_t> seen_;  // graphs with a candidate that was timed
 
   std::mutex mutex_;  // of the strategy, the list of candidates and what follows
   std::condition_variable changed_;

@@ -59,6 +59,11 @@ for problem in problems:
     print("FAILED:", problem)
 sys.exit(bool(problems))
 PYTHON
+  "$bundle/bin/tenon" db best rmsnorm_linear "${shape[@]}" --device cuda:0 --db "$database" --json |
+    python3 -c 'import json, sys; sys.exit(any(k["spill_bytes"] for k in json.load(sys.stdin)["kernels"]))' || {
+    echo "FAILED: the winner spills registers" >&2
+    return 1
+  }
   "$bundle/bin/tenon" run rmsnorm_linear "${shape[@]}" --device cuda:0 --db "$database" || {
     echo "FAILED: run" >&2
     return 1

@@ -92,6 +92,12 @@ void follow(KernelSchedule& s, const std::string& changed, const ir::KernelView&
   if (s.family == "gemm") {
     s.params["stages"] = 12;
     if (changed == "statistics" && s.get("statistics", 0) == 2) s.params["row_slots"] = 6;
+    // Warps that read sums back need more registers than those that only start copies, and spill
+    // with less.
+    if (changed == "statistics" || changed == "tile_m" || changed == "consumers") {
+      const bool reads = s.get("statistics", 0) == 2 || s.get("statistics", 0) == 3;
+      s.params["producer_registers"] = !reads ? 40 : s.get("ping_pong", 0) ? 48 : 56;
+    }
   }
   if (s.family == "multicast" && changed != "stages" && changed != "early") s.params["stages"] = 16;
 }
