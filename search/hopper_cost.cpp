@@ -130,8 +130,8 @@ double tile_efficiency(const ir::GemmParams& p) {
 // tall tiles only; rows read once a launch compete with ping-pong's two tiles in flight.
 double statistics_factor(const ir::StreamedProduct& f, const ir::GemmParams& p) {
   if (f.sums == 0) return 1.0;
-  // Where a product is a few steps long its stores take the time, and two warpgroups that share a tile
-  // sum it in passing (20.2 against 20.0 us at 4096 x 256 x 4096).
+  // Where a product is a few steps long its stores take the time, and two warpgroups that share a
+  // tile sum it in passing (20.2 against 20.0 us at 4096 x 256 x 4096).
   if (p.statistics == 4 && f.k <= 512 && !p.ping_pong) return 1.02;
   if (p.statistics == 4) return p.tile_m >= 256 ? 1.02 : p.split_k > 1 ? 1.05 : 1.25;
   if (p.statistics == 5) return 1.002;
