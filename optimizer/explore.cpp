@@ -180,7 +180,7 @@ class Explorer {
   Session& session_;
   Compiler compiler_;
   const double deadline_;
-  double best_us_ = 0;          // the fastest so far; 0: none
+  double best_us_ = 0;  // the fastest so far; 0: none
 
   std::mutex mutex_;  // of the strategy, the list of candidates and what follows
   std::condition_variable changed_;
