@@ -31,7 +31,7 @@ driver_of() { case $1 in *launch_path_test) echo "$2/tests/runtime/fake_driver" 
 # under NAME COMMAND …: with the sanitizers' options; a failure is named and the next goes on.
 under() {
   local name=$1 begin=$SECONDS log=$asan/sanitized-$1.log
-  if ASAN_OPTIONS=strict_string_checks=1:detect_stack_use_after_return=1:${ASAN_MORE:-detect_leaks=1} UBSAN_OPTIONS=print_stacktrace=1 \
+  if ASAN_OPTIONS=allocator_may_return_null=1:strict_string_checks=1:detect_stack_use_after_return=1:${ASAN_MORE:-detect_leaks=1} UBSAN_OPTIONS=print_stacktrace=1 \
     nice "${@:2}" >"$log" 2>&1; then
     echo "sanitize: $name: clean, $((SECONDS - begin)) s"
   else

@@ -8,7 +8,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
+#include <new>
 #include <thread>
 #include <vector>
 
@@ -36,10 +38,15 @@ void harm(const std::string& fault, void* const* outputs) {
     for (std::size_t i = 0; i < std::size_t{1} << 34; i += 4096)
       static_cast<volatile char*>(outputs[0])[i] = 1;
   if (fault == "allocation") {
-    // Beyond what is free on any machine that runs this, so that none need be touched.
+    // Beyond what is free on any machine that runs this, so that none need be touched. malloc,
+    // whose failure AddressSanitizer can leave to the caller; operator new's it cannot.
     const auto memory = static_cast<std::size_t>(sysconf(_SC_PHYS_PAGES)) *
                         static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
-    std::vector<char> too_much(std::max(kTooMuch, 2 * memory));
+    const std::size_t size = std::max(kTooMuch, 2 * memory);
+    void* too_much = std::malloc(size);
+    if (!too_much) throw std::bad_alloc();
+    std::memset(too_much, 1, size);
+    std::free(too_much);
   }
   if (fault == "launch") throw DeviceError("an illegal address was encountered");
   if (fault == "chatter") std::printf("a library that prints to standard output\n");

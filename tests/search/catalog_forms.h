@@ -114,10 +114,10 @@ inline bool is_norm_as_prologue(const ir::MuGraph& g) {
 
 // Its squares are of deviations: a second pass over the rows, nothing that cancels.
 inline bool squares_deviations(const ir::MuGraph& g) {
-  const std::vector<ir::Node>& nodes = g.kernels[0].block()->graph.nodes();
-  return std::all_of(nodes.begin(), nodes.end(), [&](const ir::Node& n) {
+  const ir::Graph& graph = g.kernels[0].block()->graph;
+  return std::all_of(graph.nodes().begin(), graph.nodes().end(), [&](const ir::Node& n) {
     return n.op != ir::OpKind::kSquare ||
-           g.kernels[0].block()->graph.node(n.a).op == ir::OpKind::kSub;
+           (!graph.is_input(n.a) && graph.node(n.a).op == ir::OpKind::kSub);
   });
 }
 
