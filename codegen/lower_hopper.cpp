@@ -171,8 +171,7 @@ class HopperLowering {
     c.add("tenon::device::small_m::Weights", "kWeights",
           fmt::format("tenon::device::small_m::Weights::{}", kPaths[p.weights]));
     c.boolean("kEvictFirst", p.evict_first).boolean("kDependent", true);
-    const std::int64_t covered = std::int64_t{p.cluster} * p.warps * p.columns;
-    c.boolean("kExactK", covered == w_stride()).boolean("kExactX", covered == form_.k);
+    c.boolean("kExactK", std::int64_t{p.cluster} * p.warps * p.columns == form_.k);
     c.boolean("kXAligned", x_aligned)
         .boolean("kXStaged", p.staged)
         .boolean("kStatsFirst", p.stats_first);
@@ -252,10 +251,10 @@ class HopperLowering {
         .boolean("kLateTrigger", p.late_trigger);
     c.add("tenon::device::gemm::Statistics", "kStatistics",
           fmt::format("tenon::device::gemm::Statistics::{}", kStatistics[p.statistics]));
-    c.number("kSlices", p.slices)
-        .boolean("kRotate", p.rotate)
-        .number("kRowSlots", p.row_slots)
-        .boolean("kWideStores", wide);
+    static const char* kWalks[] = {"kStraight", "kOwnFirst", "kOwnTailFirst"};
+    c.add("tenon::device::gemm::Walk", "kWalk",
+          fmt::format("tenon::device::gemm::Walk::{}", kWalks[p.rotate]));
+    c.number("kSlices", p.slices).number("kRowSlots", p.row_slots).boolean("kWideStores", wide);
     config_ = c.build(" : tenon::device::gemm::Defaults");
     config_ += fmt::format(
         "using Plan = tenon::device::gemm::Plan<Config, tenon::device::gemm::{}, Stats>;\n",
@@ -286,10 +285,11 @@ class HopperLowering {
     add_maps(p.tile_m / p.cluster_n, p.tile_n / p.cluster_m, p.promotion);
     std::string workspace = "nullptr";
     if (p.exchanges_sums()) {
-      // gemm/statistics.cuh: a counter, then for every 64 rows a flag and their sums.
-      const int slots = form_.sums * (p.statistics == 3 ? p.slices : 1);
-      out_.scratch = writer_.size(
-          fmt::format("4 + {} * {}", tiles_m, p.tile_m * p.cluster_m / 64 * (4 + 64 * slots)));
+      // gemm/workspace.cuh: four words, then for every row its sums and their slices, two words
+      // each.
+      const int sums = form_.sums * (p.statistics == 3 ? 1 + p.slices : 1);
+      out_.scratch =
+          writer_.size(fmt::format("4 + {} * {}", tiles_m, p.tile_m * p.cluster_m * 2 * sums));
       workspace = "scratch";
     }
     std::string fast = fmt::format(

@@ -410,7 +410,9 @@ const std::vector<FamilySpec>& families() {
          "row sums: 2 once a launch by idle warps, 3 slices by tiles, 4 by every tile, 5 by the "
          "blocks with a tile less than others"},
         {"slices", "parts of the reduction that tiles sum for each other"},
-        {"rotate", "1: a tile begins with the slice that it sums"},
+        {"rotate",
+         "1: a tile begins with the slice that it sums; 2: slices are spread over the reduction, "
+         "and a tile begins the last steps with its own"},
         {"row_slots", "KB of rows in flight for each warp that sums them"},
         {"promotion", "L2 sector promotion of the tensor maps, bytes"},
         {"late_trigger", "1: the next launch may start when all loads are issued"}}},

@@ -233,6 +233,7 @@ Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target&
   if (p.statistics == 3 &&
       (p.slices < p.cluster_n * p.split_k || p.slices % 4 || p.slices % p.split_k))
     return "a multiple of 4 slices, as many in each part of k, at least cluster_n";
+  if (!one_of(p.rotate, {0, 1, 2})) return fmt::format("rotate={} is not 0, 1 or 2", p.rotate);
   if (p.statistics == 3 && p.split_k > 1 && ceil_div(f.k, 64) < p.slices)
     return "a part of k has fewer steps than slices";
   if (ceil_div(f.k, 64) < std::max(p.split_k, p.cluster_n)) return "fewer k steps than parts";
@@ -241,9 +242,8 @@ Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target&
   if (!flag(p.raster) || p.group < 1 || p.group > 64) return "raster is 0 or 1, group 1 to 64";
   if (p.producer_registers < 24 || p.producer_registers > 96 || p.producer_registers % 8)
     return "producer_registers is a multiple of 8 from 24 to 96";
-  if (p.slices < 1 || p.slices > 32 || p.row_slots < 1 || p.row_slots > 16 ||
-      !flag(p.late_trigger) || !flag(p.rotate))
-    return "slices is 1 to 32, row_slots 1 to 16";
+  if (p.slices < 1 || p.slices > 64 || p.row_slots < 1 || p.row_slots > 16 || !flag(p.late_trigger))
+    return "slices is 1 to 64, row_slots 1 to 16";
   if (p.promotion != 128 && p.promotion != 256) return "promotion is 128 or 256";
   std::int64_t bytes = gemm_shared_bytes(p, f.sums);
   if (bytes > kSharedLimit)
@@ -416,11 +416,15 @@ std::vector<KernelSchedule> candidates_gemm(const StreamedProduct& f) {
                 p.group = group;
                 if (!large && group != 8) continue;
                 if (statistics == 2) p.row_slots = 6;
-                if (statistics == 3) p.slices = split == 3 ? 12 : group == 16 ? 4 : 8;
+                if (statistics == 3)
+                  p.slices = split == 3 || group == 11 ? 12 : group == 16 ? 4 : 8;
                 // One wave: X stays in the L2 whatever the order, and the sums are known early.
-                if (statistics == 3) p.rotate = !large;
+                // More of them: the last steps alone are walked in another order.
+                if (statistics == 3) p.rotate = large ? 2 : 1;
                 if (statistics == 2 || statistics == 3)
-                  p.producer_registers = p.ping_pong ? 48 : 56;
+                  p.producer_registers = p.ping_pong && statistics == 2 ? 48 : 56;
+                // More rows of X than the L2 has room for: W in groups, X from top to bottom.
+                p.raster = f.m > 8192 && group == 8;
                 p.stages = 10;
                 while (p.stages > 2 && gemm_shared_bytes(p, f.sums) > kSharedLimit) --p.stages;
                 out.push_back(schedule_of(p));
@@ -538,7 +542,7 @@ std::int64_t gemm_shared_bytes(const GemmParams& p, int sums) {
   if (sums > 0 && p.statistics != 4) bytes += std::int64_t{2} * p.tile_m * sums * 4;
   bool rows = sums > 0 && p.statistics == 2;
   if (rows) bytes += std::int64_t{3} * p.row_slots * 1024;
-  return (bytes + 7) / 8 * 8 + 8 * (2 * std::int64_t{p.stages} + 10 + (rows ? 3 * p.row_slots : 0));
+  return (bytes + 7) / 8 * 8 + 8 * (2 * std::int64_t{p.stages} + 12 + (rows ? 3 * p.row_slots : 0));
 }
 
 bool is_hopper_family(const std::string& name) {

@@ -135,7 +135,7 @@ double statistics_factor(const ir::StreamedProduct& f, const ir::GemmParams& p) 
   if (p.statistics == 4 && f.k <= 512 && !p.ping_pong) return 1.02;
   if (p.statistics == 4) return p.tile_m >= 256 ? 1.02 : p.split_k > 1 ? 1.05 : 1.25;
   if (p.statistics == 5) return 1.002;
-  if (p.statistics == 3) return p.ping_pong ? 1.04 : 1.015;
+  if (p.statistics == 3) return p.ping_pong ? 1.03 : p.rotate == 0 ? 1.01 : 1.006;
   if (p.statistics == 2) {
     const double starved = p.producer_registers < 48 ? 1.06 : 1.0;
     return starved * (p.ping_pong ? (f.k > 4096 ? 1.2 : 1.05) : 1.012);
@@ -161,6 +161,8 @@ KernelCost gemm_cost(const ir::StreamedProduct& f, const ir::GemmParams& p, doub
   if (!p.ping_pong) compute += (rounds - 1) * epilogue * 0.6;
   compute *= statistics_factor(f, p);
   if (p.hint_x == 2) compute *= 1.08;  // X crowds out weights and results
+  // X does not fit the L2: where rows come first, each group of them reads all of W again.
+  if (m * k * 2 > 64e6 && p.raster == 0) compute *= 1.006;
   cost.compute_us = compute;
 
   const double running = std::min(clusters, resident) * p.cluster();
@@ -175,9 +177,10 @@ KernelCost gemm_cost(const ir::StreamedProduct& f, const ir::GemmParams& p, doub
   cost.serial_us = kGemmStartUs - t.launch_us + epilogue;
   // A launch before this one copies x.
   if (!f.x_rows_aligned()) cost.serial_us += kPadUs + 4 * m * k / memory_rate(t);
-  if (f.sums > 0 && p.statistics == 2) cost.serial_us += 0.8;
+  if (f.sums > 0 && p.statistics == 2) cost.serial_us += 0.4;
+  // One wave: a walk that begins with the slice leaves the tile's whole time for the exchange.
   if (f.sums > 0 && p.statistics == 3)
-    cost.serial_us += clusters > resident ? 0.6 : p.rotate ? 0.9 : 2.0;
+    cost.serial_us += clusters > resident ? 0.3 : p.rotate == 1 ? 0.5 : p.rotate == 2 ? 0.9 : 2.0;
   if (f.sums > 0 && p.statistics == 5) {
     // Rows that the first wave needs must be there when its tiles are multiplied; all of them, when
     // the blocks that sum them would have finished one tile less.

@@ -54,8 +54,8 @@ const std::map<std::string, std::map<std::string, Values>>& known_values() {
         {"hint_y", {0, 1}},
         {"producer_registers", {40, 48, 56}},
         {"statistics", {2, 3, 4, 5}},
-        {"slices", {4, 8, 12, 16}},
-        {"rotate", {0, 1}},
+        {"slices", {4, 8, 12, 16, 32}},
+        {"rotate", {0, 1, 2}},
         {"row_slots", {3, 6, 8}},
         {"promotion", {128, 256}},
         {"late_trigger", {0, 1}}}}};
@@ -95,8 +95,11 @@ void follow(KernelSchedule& s, const std::string& changed, const ir::KernelView&
     // Warps that read sums back need more registers than those that only start copies, and spill
     // with less.
     if (changed == "statistics" || changed == "tile_m" || changed == "consumers") {
-      const bool reads = s.get("statistics", 0) == 2 || s.get("statistics", 0) == 3;
-      s.params["producer_registers"] = !reads ? 40 : s.get("ping_pong", 0) ? 48 : 56;
+      const std::int64_t source = s.get("statistics", 0);
+      s.params["producer_registers"] = source == 3                  ? 56
+                                       : source != 2                ? 40
+                                       : s.get("ping_pong", 0) != 0 ? 48
+                                                                    : 56;
     }
   }
   if (s.family == "multicast" && changed != "stages" && changed != "early") s.params["stages"] = 16;

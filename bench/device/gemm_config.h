@@ -17,9 +17,11 @@ namespace gemm_bench {
 //   cm cn sk   cluster along m, along n, split k    ra gr        raster m|n, group
 //   hx hw hy   cache hints n|f|l                    pr           producer registers
 //   pdl late   dependent launch, late trigger       stats        none|ext|rows|slices|tile|spare
-//   sl rot rs  slices, rotate, row slots                             packed wide  weight layout,
-//   wide stores promo      L2 promotion of the tensor maps, 128|256 (the launcher's) type bf16|fp16
-//   form         rms|layer
+//   sl rs      slices, row slots                    rot          walk: 0 straight, 1 own slice
+//   first, packed     packed weights                                    2 own part of the tail
+//   first wide       wide stores                          promo        L2 promotion of the tensor
+//   maps, type       bf16|fp16                                         128|256 (the launcher's)
+//   form       rms|layer
 struct Schedule {
   std::map<std::string, std::string> values;
 
@@ -70,7 +72,7 @@ struct Schedule {
     if (reads_sums()) bytes += 2 * tm * sums() * 4;
     const bool rows = text("stats") == "rows";
     if (rows) bytes += 3 * number("rs") * 1024;
-    return (bytes + 7) / 8 * 8 + 8 * (2 * number("st") + 10 + (rows ? 3 * number("rs") : 0));
+    return (bytes + 7) / 8 * 8 + 8 * (2 * number("st") + 12 + (rows ? 3 * number("rs") : 0));
   }
 
   // Why the schedule is not legal for this problem; empty when it is.
@@ -120,8 +122,8 @@ struct Schedule {
   }
   std::size_t workspace_bytes(int m) const {
     const int rows = padded_rows(m);
-    const int slots = text("stats") == "slices" ? number("sl") : 1;
-    return 16 + std::size_t(rows / 64) * (16 + 64 * std::max(1, sums()) * slots * 4);
+    const int slots = text("stats") == "slices" ? 1 + number("sl") : 1;
+    return 16 + std::size_t(rows) * std::max(1, sums()) * slots * 8;
   }
 
   std::string source() const {
@@ -159,7 +161,8 @@ struct Schedule {
     constant("bool", "kLateTrigger", text("late"));
     constant("Statistics", "kStatistics", "Statistics::" + statistics.at(text("stats")));
     constant("int", "kSlices", text("sl"));
-    constant("bool", "kRotate", text("rot"));
+    const char* walks[] = {"kStraight", "kOwnFirst", "kOwnTailFirst"};
+    constant("Walk", "kWalk", std::string("Walk::") + walks[number("rot")]);
     constant("int", "kRowSlots", text("rs"));
     constant("bool", "kPackedWeights", text("packed"));
     constant("bool", "kWideStores", text("wide"));

@@ -165,6 +165,51 @@ TEST(HopperFamilies, SpareBlocksAreRefusedWhereNoneExistOrARowIsLargerThanAStage
   EXPECT_TRUE(reason(f, 16392, tile).has_value());
 }
 
+// Slices of k that tiles sum for each other: which there are, that they cost no spills, and what
+// room the exchange has.
+TEST(HopperFamilies, SlicesOfKAreRefusedOrCompileWithoutSpills) {
+  Fixture f = fixture("rmsnorm_one_pass");
+  const ir::Target t = ir::target_from_name("sm_90a");
+  const ir::Workload w = testing::workload(f, 4096, 7168, 2112, ir::DType::kBF16);
+  const std::string pair =
+      "gemm(statistics=3, tile_m=128, tile_n=176, stages=5, ping_pong=1, group=11, "
+      "producer_registers=56, ";
+  const std::string clusters =
+      "gemm(statistics=3, tile_m=256, tile_n=192, stages=3, cluster_n=2, "
+      "producer_registers=56, ";
+  for (const auto& [rest, legal] : {std::pair{"slices=12, rotate=0)", true},
+                                    {"slices=12, rotate=1)", true},
+                                    {"slices=12, rotate=2)", true},
+                                    {"slices=12, rotate=3)", false},
+                                    {"slices=64)", true},
+                                    {"slices=68)", false},
+                                    {"slices=10)", false}})
+    for (const std::string& text : {pair + rest, clusters + rest}) {
+      const ir::Schedule s = ir::parse_schedule(text);
+      ASSERT_EQ(!ir::illegal(ir::view(f.graph, 0), s.kernels[0], w, t).has_value(), legal) << text;
+    }
+  std::string why;
+  if (!nvrtc_available(&why)) GTEST_SKIP() << why;
+  // 300 rows are 3 or 2 tiles of rows; a row has 12 slices and their sum, of 2 words each.
+  for (const auto& [text, rows] :
+       {std::pair{pair + "slices=12, rotate=2)", 384}, {clusters + "slices=12, rotate=2)", 512}}) {
+    Generated g = generate(f.graph, ir::parse_schedule(text), w, t);
+    int workspaces = 0;
+    for (const ir::Buffer& b : g.plan.buffers)
+      if (b.role == ir::BufferRole::kWorkspace) {
+        ++workspaces;
+        const std::int64_t extents[] = {300, 7168, 2112};
+        EXPECT_EQ(b.elements.evaluate(extents), 4 + rows * 13 * 2);
+      }
+    EXPECT_EQ(workspaces, 1);
+    for (const Source& source : g.sources) {
+      Compiled c = compile(source, t);
+      ASSERT_TRUE(c.ok) << text << "\n" << c.log;
+      for (const KernelResources& r : c.resources) EXPECT_EQ(r.spill_bytes, 0) << text;
+    }
+  }
+}
+
 // The copy engines read rows that begin at multiples of 16 bytes: others pass through a copy.
 TEST(HopperFamilies, RowsThatTheCopyEnginesCannotReadAreCopiedBefore) {
   Fixture f = fixture("rmsnorm_one_pass");

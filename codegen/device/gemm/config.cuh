@@ -2,6 +2,7 @@
 // overrides some of them.
 #pragma once
 
+#include "device/gemm/slice.cuh"
 #include "device/ptx/tma.cuh"
 
 namespace tenon::device::gemm {
@@ -53,8 +54,8 @@ struct Defaults {
   static constexpr bool kLateTrigger = false;
 
   static constexpr Statistics kStatistics = Statistics::kNone;
-  static constexpr int kSlices = 8;       // kTileSlices: at most so many slices of k
-  static constexpr bool kRotate = false;  // kTileSlices: a tile begins with the slice it sums
+  static constexpr int kSlices = 8;  // kTileSlices: at most so many slices of k
+  static constexpr Walk kWalk = Walk::kStraight;
   static constexpr int kRowSlots = 3;  // kGlobalRows: kilobytes of X in flight for each of 3 warps
 
   // W packed tile by tile for kTileN (prepare.cuh) and read with flat bulk copies; otherwise

@@ -41,8 +41,10 @@ __device__ __forceinline__ void multiply_stages(float (&acc)[P::kBlocks][P::kAcc
                                                 const ClusterPlace<P>& place, unsigned base,
                                                 int group_row, Ring<P::kStages>& ring, int steps,
                                                 const Slice& slice, int thread, unsigned other_turn,
-                                                int& last, const Finish& finish_sums) {
+                                                unsigned sums_due, int& last,
+                                                const Finish& finish_sums) {
   using Multiply = Wgmma<Element<typename P::T>::kWgmma, P::kTileN>;
+  int next_sum = slice.first;
   last = ring.stage;
   for (int step = 0; step < steps; ++step) {
     mbarrier_wait(base + P::kFull + 8 * ring.stage, ring.phase);
@@ -67,13 +69,17 @@ __device__ __forceinline__ void multiply_stages(float (&acc)[P::kBlocks][P::kAcc
     if (step > 0) release_stage<P>(base, place, last, thread % 32);
     // After the release, which must not be late; this step's product still runs meanwhile.
     if constexpr (P::kSumsInTiles) {
-      if (step >= slice.begin && step < slice.end) {
+      if (step == next_sum) {
 #pragma unroll
         for (int b = 0; b < P::kBlocks; ++b) {
           accumulate_block<P, Stats>(sums[b], x + b * 64 * kRowBytes, thread);
         }
-        if (step == slice.end - 1) finish_sums(sums);
+        next_sum = slice.after(step);
+        if (next_sum == Slice::kNever) finish_sums(sums);
       }
+    }
+    if constexpr (P::kExchangesSums) {
+      if (step == slice.due && thread % 32 == 0) mbarrier_arrive(sums_due);
     }
     last = ring.stage;
     ring.next();
@@ -112,8 +118,7 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
   Ring<P::kStages> ring;
   if constexpr (P::kHasSpareBlocks) {
     sum_spare_rows<P, Stats>(operands, spare_rows<P>(order, operands.m, operands.k),
-                             Workspace<P>(operands.workspace, order.tiles_m), base, group, lane,
-                             warp, ring,
+                             Workspace<P>(operands.workspace), base, group, lane, warp, ring,
                              [&](int stage) { release_stage<P>(base, place, stage, lane); });
   }
   int turn = 0;  // how many tiles this warpgroup has multiplied
@@ -137,16 +142,16 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
     }
 #pragma unroll
     for (int b = 0; b < P::kBlocks; ++b) wgmma_pin(acc[b]);
-    multiply_stages<P, Stats>(
-        acc, sums, place, base, group_row, ring, range.steps(), slice, thread,
-        base + P::kTurn + 8 * (group ^ 1), last, [&](float(&all)[P::kBlocks][P::kSumSlots]) {
-          join_row_pairs<P>(all);
-          if constexpr (P::kStatistics == Statistics::kTileSlices) {
-            store_slice<P>(Workspace<P>(operands.workspace, order.tiles_m), slice, all, first_row,
-                           thread);
-            mbarrier_arrive_warp(base + P::kSliceStored + 8 * (step & 1), lane);
-          }
-        });
+    multiply_stages<P, Stats>(acc, sums, place, base, group_row, ring, range.steps(), slice, thread,
+                              base + P::kTurn + 8 * (group ^ 1),
+                              base + P::kSumsDue + 8 * (step & 1), last,
+                              [&](float(&all)[P::kBlocks][P::kSumSlots]) {
+                                join_row_pairs<P>(all);
+                                if constexpr (P::kStatistics == Statistics::kTileSlices) {
+                                  store_slice<P>(Workspace<P>(operands.workspace), slice, all,
+                                                 first_row, thread, launch_number<P>(base));
+                                }
+                              });
     wgmma_wait<0>();
 #pragma unroll
     for (int b = 0; b < P::kBlocks; ++b) wgmma_pin(acc[b]);

@@ -39,9 +39,10 @@ __device__ __forceinline__ void init_barriers(unsigned base) {
     mbarrier_init(base + P::kTurn + 8 * i, 4);
     mbarrier_init(base + P::kSumsFull + 8 * i, kReaderWarps * kWarpArrivals);
     mbarrier_init(base + P::kSumsEmpty + 8 * i, 4 * P::kTeam * kWarpArrivals);
-    mbarrier_init(base + P::kSliceStored + 8 * i, 4 * P::kTeam * kWarpArrivals);
+    mbarrier_init(base + P::kSumsDue + 8 * i, 4 * P::kTeam);
   }
   mbarrier_init(base + P::kExchanged, 1);
+  mbarrier_init(base + P::kLaunchKnown, 1);
   store_shared_counter(base + P::kProgress, 0);
   if constexpr (P::kReadsRows) {
     for (int i = 0; i < kReaderWarps * P::kRowSlots; ++i) {

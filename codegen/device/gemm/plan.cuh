@@ -45,7 +45,7 @@ struct Plan : Config {
   static constexpr bool kHasSpareBlocks =
       kSums > 0 && Config::kStatistics == Statistics::kSpareBlocks;
   static constexpr int kPartials =
-      Config::kStatistics == Statistics::kTileSlices ? Config::kSlices : 1;
+      Config::kStatistics == Statistics::kTileSlices ? Config::kSlices : 0;
 
   // Shared memory, from offset 0 (1024-byte aligned).
   static constexpr int kTileBytesX = Config::kTileM * kRowBytes;
@@ -65,18 +65,20 @@ struct Plan : Config {
   static constexpr int kBarriers =
       align_up(kRowSums + (kReadsSums ? 2 * Config::kTileM * kSums * 4 : 0), 8);
   static constexpr int kBarrierCount =
-      2 * Config::kStages + 10 + (kReadsRows ? kReaderWarps * Config::kRowSlots : 0);
+      2 * Config::kStages + 12 + (kReadsRows ? kReaderWarps * Config::kRowSlots : 0);
   static constexpr int kSharedBytes = kBarriers + 8 * kBarrierCount;
 
-  // Offsets of the barriers, and of a counter after them.
+  // Offsets of the barriers, and of counters among them.
   static constexpr int kFull = kBarriers;                     // [stages]
   static constexpr int kEmpty = kFull + 8 * Config::kStages;  // [stages]
   static constexpr int kTurn = kEmpty + 8 * Config::kStages;  // [2], by consumer
   static constexpr int kSumsFull = kTurn + 16;                // [2], by tile parity
   static constexpr int kSumsEmpty = kSumsFull + 16;           // [2]
-  static constexpr int kExchanged = kSumsEmpty + 16;          // [1]
-  static constexpr int kSliceStored = kExchanged + 8;         // [2], for kTileSlices
-  static constexpr int kProgress = kSliceStored + 16;         // steps issued, for kGlobalRows
+  static constexpr int kSumsDue = kSumsEmpty + 16;            // [2]
+  static constexpr int kExchanged = kSumsDue + 16;            // [1]
+  static constexpr int kLaunchKnown = kExchanged + 8;         // [1], for kLaunch
+  static constexpr int kLaunch = kLaunchKnown + 8;            // the launch's number
+  static constexpr int kProgress = kLaunch + 8;               // steps issued, for kGlobalRows
   static constexpr int kRowFull = kProgress + 8;              // [reader][slot], for kGlobalRows
 
   // Registers: a launch gives every thread the same; setmaxnreg moves them.
@@ -107,8 +109,10 @@ struct Plan : Config {
   static_assert(Config::kSplitK == 1 || !Config::kPingPong, "split k is cooperative");
   static_assert(Config::kStatistics != Statistics::kTileSlices ||
                     (Config::kSlices >= Config::kClusterN * Config::kSplitK &&
-                     Config::kSlices % 4 == 0 && Config::kSlices % Config::kSplitK == 0),
-                "a multiple of 4 slices, as many in each part, one for each block of a cluster");
+                     Config::kSlices % 4 == 0 && Config::kSlices % Config::kSplitK == 0 &&
+                     Config::kSlices <= 64),
+                "a multiple of 4 slices up to 64, as many in each part, one for each block of a "
+                "cluster");
   static_assert(kSharedBytes <= kSharedLimit, "shared memory of a block");
 };
 

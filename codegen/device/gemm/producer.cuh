@@ -95,9 +95,8 @@ struct Producer {
     }
   }
 
-  __device__ __forceinline__ int k_step(int start, int iteration) const {
-    const int step = start + iteration;
-    return range.begin + (step >= range.steps() ? step - range.steps() : step);
+  __device__ __forceinline__ int k_step(const Slice& slice, int iteration) const {
+    return range.begin + slice.step(iteration, range.steps());
   }
 
   // Everything, by one thread. `prologue` may fill stages of its own before the tiles' (it then
@@ -114,9 +113,9 @@ struct Producer {
     prologue(ring);
     for (int i = 0; order.has(i); ++i) {
       const TileCoordinates tile = order.at(i);
-      const int start = slice_of<P>(order, tile, 0, place.k, range.steps()).start;
+      const Slice slice = slice_of<P>(order, tile, 0, place.k, range.steps());
       for (int iteration = 0; iteration < range.steps(); ++iteration) {
-        const int step = k_step(start, iteration);
+        const int step = k_step(slice, iteration);
         if (early > 0) {
           --early;
         } else {
@@ -146,10 +145,10 @@ struct Producer {
     int stage = 0;
     for (int i = 0; order.has(i) && stage < P::kStages; ++i) {
       const TileCoordinates tile = order.at(i);
-      const int start = slice_of<P>(order, tile, 0, place.k, range.steps()).start;
+      const Slice slice = slice_of<P>(order, tile, 0, place.k, range.steps());
       for (int iteration = 0; iteration < range.steps() && stage < P::kStages; ++iteration) {
         mbarrier_arrive_expect(full(stage), P::kStageBytes);
-        load_w(stage, tile, k_step(start, iteration));
+        load_w(stage, tile, k_step(slice, iteration));
         ++stage;
       }
     }

@@ -7,14 +7,12 @@
 // have their sums long before their first tile is multiplied, and no tile pays for them. X is in
 // the L2 afterwards. Where no cluster is spare, all take part.
 //
-// A sum is its own flag. The workspace is zero between launches, a zero sum is published as -0, and
-// readers poll for words that are not zero: no fences and no counters between a row and its
+// Readers poll the sums themselves (workspace.cuh): no fences and no counters between a row and its
 // readers.
 #pragma once
 
 #include "device/gemm/producer.cuh"
 #include "device/gemm/workspace.cuh"
-#include "device/ptx/fence.cuh"
 
 namespace tenon::device::gemm {
 
@@ -114,35 +112,16 @@ __device__ __forceinline__ void sum_spare_rows(const Operands<typename P::T>& op
       sum_row<P, Stats>(sums, base + ring.stage * P::kStageBytes + 2 * operands.k * next,
                         operands.k, lane);
       if (lane == 0) {
-        float* to = workspace.partials(mine.first_row(i) + next);
+        const unsigned launch = launch_number<P>(base);
 #pragma unroll
         for (int c = 0; c < P::kSums; ++c)
-          store_float_relaxed(to + c, sums[c] == 0 ? -0.0f : sums[c]);
+          store_tagged(workspace.total(mine.first_row(i) + next, c), sums[c], launch);
       }
     }
     next -= rows;
     __syncwarp();
     release(ring.stage);
     ring.next();
-  }
-}
-
-// A published sum; waits for it.
-__device__ __forceinline__ float wait_for_sum(const float* sum) {
-  float value = load_float_relaxed(sum);
-  while (__float_as_uint(value) == 0) {
-    __nanosleep(40);
-    value = load_float_relaxed(sum);
-  }
-  return value;
-}
-
-// By one warp, when all have read: the workspace as the next launch wants it.
-template <class P>
-__device__ __forceinline__ void clear_sums(const Workspace<P>& workspace, int lane) {
-  constexpr int kWords = 16 * P::kSums;  // of 16 bytes, for 64 rows
-  for (int i = lane; i < workspace.rows / 64 * kWords; i += 32) {
-    reinterpret_cast<uint4*>(workspace.partials(i / kWords * 64))[i % kWords] = uint4{0, 0, 0, 0};
   }
 }
 

@@ -2,12 +2,9 @@
 //
 // The sums are of pointwise functions of x with f(0) = 0 (the zero fill beyond K adds nothing).
 //
-// Workspace, zero-filled once, before the first launch: counter, flags[rows / 64] (rows padded to
-// whole cluster tiles), then at the next multiple of 16 bytes partials[rows][count][kPartials].
-// flags[b] counts arrivals for rows 64 b … 64 b + 63; who reads waits for the number it expects,
-// and the last warp to leave zeroes all of them, so that the next launch finds what the first
-// one found (kSpareBlocks has no flags, spare_rows.cuh). Partials are added in slot order: results
-// repeat bit for bit.
+// Blocks give sums to each other through a workspace (workspace.cuh), zero-filled once, before the
+// first launch. Who needs a sum polls it until it carries this launch's number. Partials are added
+// in slot order: results repeat bit for bit.
 //
 // Launches that share a workspace must not run at the same time, and all blocks of a launch must
 // be resident (a persistent grid of one block per multiprocessor is).
@@ -16,8 +13,6 @@
 #include "device/gemm/producer.cuh"
 #include "device/gemm/spare_rows.cuh"
 #include "device/gemm/workspace.cuh"
-#include "device/ptx/cache_hint.cuh"
-#include "device/ptx/fence.cuh"
 #include "device/ptx/mbarrier.cuh"
 #include "device/ptx/shared.cuh"
 
@@ -54,33 +49,76 @@ __device__ __forceinline__ void join_row_pairs(float (&sums)[P::kBlocks][P::kSum
   }
 }
 
-// Stores a warpgroup's slice; a reader warp publishes it (a fence in a consumer would stall the
-// tensor core). `first_row` is the warpgroup's, in Y.
+// Gives a warpgroup's slice to the tiles that add slices up. `first_row` is the warpgroup's, in Y.
 template <class P>
 __device__ __forceinline__ void store_slice(const Workspace<P>& workspace, const Slice& slice,
                                             const float (&sums)[P::kBlocks][P::kSumSlots],
-                                            int first_row, int thread) {
+                                            int first_row, int thread, unsigned launch) {
 #pragma unroll
   for (int b = 0; b < P::kBlocks; ++b) {
     const int row = first_row + 64 * b + thread / 2;
     if (thread % 2 == 0) {
 #pragma unroll
       for (int c = 0; c < P::kSums; ++c) {
-        workspace.partials(row)[c * P::kPartials + slice.slot] = sums[b][c];
+        store_tagged(workspace.partial(row, c, slice.slot), sums[b][c], launch);
       }
     }
   }
 }
 
-// By one warp, once the consumers have stored: adds one to the flag of each 64 rows.
+// The tiles that have slices share out the rows and add the slices of theirs, so that every other
+// tile reads one word a row. By all readers; a row's slices are added by up to 32 lanes, each of
+// them in slot order, and then over the lanes in order.
 template <class P>
-__device__ __forceinline__ void publish_slice(const Workspace<P>& workspace, int first_row,
-                                              int lane) {
-  if (lane < P::kTileM / 64) {
-    fence_gpu();
-    flag_add(workspace.flag(first_row + 64 * lane), 1);
+__device__ __forceinline__ void add_slices(const Workspace<P>& workspace, const Slice& slice,
+                                           int first_row, unsigned launch, int reader, int lane) {
+  constexpr int kAtOnce = !P::kMovesRegisters || P::kProducerRegisters >= 56 + 8 * (P::kSums - 1)
+                              ? 6
+                          : P::kProducerRegisters >= 48 ? 4
+                                                        : 2;
+  const int begin = P::kTileM * slice.slot / slice.slots;
+  const int rows = P::kTileM * (slice.slot + 1) / slice.slots - begin;
+  const int across = min(rows, 32), lanes = 32 / across;  // rows side by side, lanes of a row
+  const int mine = lane % across, part = lane / across;
+  const int first_slot = slice.slots * part / lanes;
+#pragma unroll 1
+  for (int at = 32 * reader; at < rows; at += 32 * kReaderWarps) {
+    const bool active = at + mine < rows && part < lanes;
+#pragma unroll 1
+    for (int c = 0; c < P::kSums; ++c) {
+      unsigned long long* const to = workspace.total(first_row + begin + at + mine, c);
+      const unsigned long long* from = to + 64 * (P::kSums - c + c * P::kPartials + first_slot);
+      float sum = 0;
+      int left = active ? slice.slots * (part + 1) / lanes - first_slot : 0;
+#pragma unroll 1
+      while (left > 0) {
+        // All loads come before the first use: each round trip costs a microsecond or two.
+        Tagged v[kAtOnce];
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) {
+          v[i] = i < left ? load_tagged(from + 64 * i) : Tagged{0, launch};
+        }
+        bool complete = true;
+#pragma unroll
+        for (int i = 0; i < kAtOnce; ++i) complete &= v[i].tag == launch;
+        if (complete) {
+#pragma unroll
+          for (int i = 0; i < kAtOnce; ++i) sum += v[i].value;
+          left -= kAtOnce;
+          from += 64 * kAtOnce;
+        } else {
+          __nanosleep(200);
+        }
+      }
+      __syncwarp();
+      float total = 0;
+#pragma unroll 1
+      for (int i = 0; i < lanes; ++i) {
+        total += __shfl_sync(0xffffffffu, sum, mine + i * across);
+      }
+      if (active && part == 0) store_tagged(to, total, launch);
+    }
   }
-  __syncwarp();
 }
 
 // kGlobalRows: a reader warp's rows pass through a small ring of its own, filled by bulk copies.
@@ -135,11 +173,7 @@ struct RowSummer {
       for (int distance = 16; distance > 0; distance /= 2) {
         sums[c] += __shfl_xor_sync(0xffffffffu, sums[c], distance);
       }
-      if (lane == 0) workspace.partials(row)[c] = sums[c];
-    }
-    if (lane == 0) {
-      fence_gpu();
-      flag_add(workspace.flag(row), 1);
+      if (lane == 0) store_tagged(workspace.total(row, c), sums[c], launch_number<P>(base));
     }
   }
 
@@ -191,85 +225,51 @@ struct RowSummer {
   }
 };
 
-// Waits until the sums of a tile's rows are complete. `contributors`: cluster tiles (kTileSlices).
+// The sums of a tile's rows, whatever their source, to shared memory, by the threads of all
+// readers: `mine` is a thread's first row, and every kReaderThreads-th one follows.
+inline constexpr int kReaderThreads = 32 * kReaderWarps;
 template <class P>
-__device__ __forceinline__ void wait_for_sums(const Workspace<P>& workspace, int first_row, int m,
-                                              int contributors, int lane) {
-  if (lane < P::kTileM / 64) {
-    const int row = first_row + 64 * lane;
-    const unsigned expected = P::kStatistics == Statistics::kTileSlices
-                                  ? P::kClusterN * P::kSplitK * contributors
-                                  : static_cast<unsigned>(max(0, min(64, m - row)));
-    while (flag_load(workspace.flag(row)) < expected) __nanosleep(40);
-    fence_gpu();
-  }
-  __syncwarp();
-}
+inline constexpr int kRounds = (P::kTileM + kReaderThreads - 1) / kReaderThreads;
 
-// Partials of one row in slot order, the first `slots` of them.
-template <int kCount>
-__device__ __forceinline__ float add_partials(const uint4 (&v)[kCount], int slots) {
-  float sum = 0;
-#pragma unroll
-  for (int i = 0; i < kCount; ++i) {
-    const unsigned words[4] = {v[i].x, v[i].y, v[i].z, v[i].w};
-#pragma unroll
-    for (int j = 0; j < 4; ++j) sum += 4 * i + j < slots ? __uint_as_float(words[j]) : 0;
-  }
-  return sum;
-}
-
-// The sums of a tile's rows, whatever their source, to shared memory. All loads come before the
-// first use: under load each round trip costs more than a microsecond, and consumers may wait.
 template <class P>
-__device__ __forceinline__ void read_tile_sums(const Operands<typename P::T>& operands,
-                                               const Workspace<P>& workspace, int first_row,
-                                               int contributors, float* rows, int reader,
-                                               int lane) {
-  constexpr int kReaders = 32 * kReaderWarps;
-  constexpr int kRounds = (P::kTileM + kReaders - 1) / kReaders;
-  const int mine = reader * 32 + lane;
+__device__ __forceinline__ void read_external_sums(const Operands<typename P::T>& operands,
+                                                   int first_row, float* rows, int mine) {
 #pragma unroll
   for (int c = 0; c < P::kSums; ++c) {
-    if constexpr (P::kStatistics == Statistics::kTileSlices) {
-      constexpr int kVectors = P::kPartials / 4;
-      const int slots = contributors * P::kClusterN * P::kSplitK;
-      uint4 v[kRounds][kVectors];
+    float v[kRounds<P>];
 #pragma unroll
-      for (int i = 0; i < kRounds; ++i) {
-        const int row = min(mine + i * kReaders, P::kTileM - 1);
-        const float* from = workspace.partials(first_row + row) + c * P::kPartials;
+    for (int i = 0; i < kRounds<P>; ++i) {
+      const int row = first_row + min(mine + i * kReaderThreads, P::kTileM - 1);
+      v[i] = operands.row_sums[static_cast<long long>(min(row, operands.m - 1)) * P::kSums + c];
+    }
 #pragma unroll
-        for (int j = 0; j < kVectors; ++j) v[i][j] = load_16_l2(from + 4 * j);
+    for (int i = 0; i < kRounds<P>; ++i) {
+      const int row = mine + i * kReaderThreads;
+      if (row < P::kTileM) rows[row * P::kSums + c] = v[i];
+    }
+  }
+}
+
+// Rows past the end have sums only where tiles took them.
+template <class P>
+__device__ __forceinline__ void read_totals(const Workspace<P>& workspace, int first_row, int m,
+                                            unsigned launch, float* rows, int mine) {
+#pragma unroll
+  for (int c = 0; c < P::kSums; ++c) {
+    Tagged v[kRounds<P>];
+#pragma unroll
+    for (int i = 0; i < kRounds<P>; ++i) {
+      const int row = first_row + min(mine + i * kReaderThreads, P::kTileM - 1);
+      v[i] = row < m ? load_tagged(workspace.total(row, c)) : Tagged{1.0f, launch};
+    }
+#pragma unroll
+    for (int i = 0; i < kRounds<P>; ++i) {
+      const int row = mine + i * kReaderThreads;
+      while (v[i].tag != launch) {
+        __nanosleep(100);
+        v[i] = load_tagged(workspace.total(first_row + min(row, P::kTileM - 1), c));
       }
-#pragma unroll
-      for (int i = 0; i < kRounds; ++i) {
-        const int row = mine + i * kReaders;
-        if (row < P::kTileM) rows[row * P::kSums + c] = add_partials(v[i], slots);
-      }
-    } else {
-      float v[kRounds];
-#pragma unroll
-      for (int i = 0; i < kRounds; ++i) {
-        const int row = first_row + min(mine + i * kReaders, P::kTileM - 1);
-        if constexpr (P::kStatistics == Statistics::kExternal) {
-          v[i] = operands.row_sums[static_cast<long long>(min(row, operands.m - 1)) * P::kSums + c];
-        } else if constexpr (P::kStatistics == Statistics::kSpareBlocks) {
-          v[i] = row < operands.m ? load_float_relaxed(workspace.partials(row) + c) : 1.0f;
-        } else {
-          v[i] = load_float_l2(workspace.partials(row) + c);
-        }
-      }
-#pragma unroll
-      for (int i = 0; i < kRounds; ++i) {
-        const int row = mine + i * kReaders;
-        if constexpr (P::kStatistics == Statistics::kSpareBlocks) {
-          if (__float_as_uint(v[i]) == 0) {
-            v[i] = wait_for_sum(workspace.partials(first_row + min(row, P::kTileM - 1)) + c);
-          }
-        }
-        if (row < P::kTileM) rows[row * P::kSums + c] = v[i];
-      }
+      if (row < P::kTileM) rows[row * P::kSums + c] = v[i].value;
     }
   }
 }
@@ -281,10 +281,14 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
   const TileOrder<P> order(operands.m, operands.n);
   const ClusterPlace<P> place = cluster_place<P>();
   const int k_steps = k_range<P>(operands.k, place.k).steps();
-  const Workspace<P> workspace(operands.workspace, order.tiles_m);
+  const Workspace<P> workspace(operands.workspace);
   const unsigned base = to_shared(shared);
+  const int mine = reader * 32 + lane;
+  if constexpr (P::kExchangesSums) {
+    if (mine == 0) fetch_launch_number<P>(workspace, base);
+    __syncwarp();
+  }
   RowSummer<P, Stats> summer{operands, base, reader, lane};
-  unsigned stored = 0;  // phases of kSliceStored, a bit for each tile parity
   for (int step = 0; order.has_wave(step); ++step) {
     if constexpr (P::kStatistics == Statistics::kGlobalRows) {
       summer.sum_wave(order, step, k_steps, workspace);
@@ -293,36 +297,29 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
     const TileCoordinates tile = order.at(step);
     const int first_row = (tile.m * P::kClusterM + place.m) * P::kTileM;
     const int buffer = step & 1;
-    const unsigned phase = (step >> 1) & 1;
-    int contributors = 1;
+    if constexpr (P::kExchangesSums) {
+      mbarrier_wait(base + P::kSumsDue + 8 * buffer, step >> 1 & 1);
+    }
     if constexpr (P::kStatistics == Statistics::kTileSlices) {
-      contributors = order.contributors(tile.m, k_steps);
-      if (reader == 0 && tile.n < contributors) {
-        mbarrier_wait(base + P::kSliceStored + 8 * buffer, stored >> buffer & 1);
-        stored ^= 1u << buffer;
-        publish_slice<P>(workspace, first_row, lane);
+      const Slice slice = slice_of<P>(order, tile, place.n, place.k, k_steps);
+      if (slice.slots > 0) {
+        add_slices<P>(workspace, slice, first_row, launch_number<P>(base), reader, lane);
       }
     }
-    mbarrier_wait(base + P::kSumsEmpty + 8 * buffer, phase ^ 1);
-    if constexpr (P::kExchangesSums && P::kStatistics != Statistics::kSpareBlocks) {
-      wait_for_sums<P>(workspace, first_row, operands.m, contributors, lane);
-    }
+    mbarrier_wait(base + P::kSumsEmpty + 8 * buffer, (step >> 1 & 1) ^ 1);
     float* rows = reinterpret_cast<float*>(shared + P::kRowSums) + buffer * P::kTileM * P::kSums;
-    read_tile_sums<P>(operands, workspace, first_row, contributors, rows, reader, lane);
+    if constexpr (P::kExchangesSums) {
+      read_totals<P>(workspace, first_row, operands.m, launch_number<P>(base), rows, mine);
+    } else {
+      read_external_sums<P>(operands, first_row, rows, mine);
+    }
     mbarrier_arrive_warp(base + P::kSumsFull + 8 * buffer, lane);
   }
   if constexpr (P::kExchangesSums) {
-    unsigned before = 0;
-    __syncwarp();
-    if (lane == 0) before = counter_increment(workspace.counter());
-    before = __shfl_sync(0xffffffffu, before, 0);
-    if (before == kReaderWarps * gridDim.x - 1) {
-      if (lane == 0) *workspace.counter() = 0;
-      if constexpr (P::kStatistics == Statistics::kSpareBlocks) {
-        clear_sums<P>(workspace, lane);
-      } else {
-        for (int i = lane; i < workspace.rows / 64; i += 32) *workspace.flag(64 * i) = 0;
-      }
+    // The last warp of the launch leaves the workspace as the next launch wants it.
+    if (lane == 0 && counter_increment(workspace.counter()) == kReaderWarps * gridDim.x - 1) {
+      *workspace.counter() = 0;
+      *workspace.launches() = launch_number<P>(base);
     }
   }
 }

@@ -71,37 +71,23 @@ struct TileOrder {
   }
 };
 
-// Where a tile begins its walk over k, and which of its iterations it sums.
-//
-// With kRotate a tile that contributes a slice begins with it (and wraps around at the end of k),
-// so that all slices are known long before the first tile ends; the price is that tiles no longer
-// pass over X together, which counts once X and W of a wave do not fit the L2. Blocks of a cluster
-// walk alike, since they share loads, and each sums a part of the cluster's slice.
-struct Slice {
-  int start = 0;           // first k step of the walk
-  int begin = 0, end = 0;  // iterations; none for tiles that contribute nothing
-  int slot = 0;            // among the partials
-};
-
 // For the tile at cluster tile (m, n), `rank_n` within the cluster, `part` of k.
 template <class P>
 __device__ __forceinline__ Slice slice_of(const TileOrder<P>& order, TileCoordinates tile,
                                           int rank_n, int part, int k_steps) {
-  Slice slice;
   if constexpr (P::kStatistics == Statistics::kTile) {
-    slice.end = k_steps;
+    return whole_slice(k_steps);
   } else if constexpr (P::kStatistics == Statistics::kTileSlices) {
     const int contributors = order.contributors(tile.m, k_steps);
     if (tile.n < contributors) {
-      const int slices = contributors * P::kClusterN;  // of this part of k
-      const int mine = tile.n * P::kClusterN + rank_n;
-      slice.slot = mine * P::kSplitK + part;
-      if constexpr (P::kRotate) slice.start = k_steps * (tile.n * P::kClusterN) / slices;
-      slice.begin = k_steps * mine / slices - slice.start;
-      slice.end = k_steps * (mine + 1) / slices - slice.start;
+      Slice slice = contributed_slice<P::kWalk>(k_steps, contributors * P::kClusterN,
+                                                tile.n * P::kClusterN, rank_n);
+      slice.slot = slice.slot * P::kSplitK + part;
+      slice.slots *= P::kSplitK;
+      return slice;
     }
   }
-  return slice;
+  return no_slice(k_steps);
 }
 
 }  // namespace tenon::device::gemm

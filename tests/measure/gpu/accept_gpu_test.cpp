@@ -130,6 +130,16 @@ TEST(AcceptOnGpuExchangedSums, OfAllRows) {
        "rotate=1)"},
       {256, 1032, 1500,
        "gemm(statistics=3, tile_m=128, tile_n=96, stages=6, consumers=1, rotate=1)"},
+      // Slices spread over k, the last steps in another order; several waves and one.
+      {2048, 1032, 2112,
+       "gemm(statistics=3, tile_m=128, tile_n=176, stages=5, ping_pong=1, group=11, slices=12, "
+       "rotate=2, producer_registers=56)"},
+      {1500, 2048, 3000,
+       "gemm(statistics=3, tile_m=256, tile_n=192, stages=3, cluster_n=2, slices=4, rotate=2, "
+       "producer_registers=56)"},
+      {100, 1000, 2112,
+       "gemm(statistics=3, tile_m=128, tile_n=96, stages=5, split_k=2, slices=8, rotate=2, "
+       "producer_registers=56)"},
   };
   for (const Case& c : cases)
     for (bool dependent : {false, true}) {

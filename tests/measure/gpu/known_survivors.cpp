@@ -144,9 +144,6 @@ constexpr Known kKnown[] = {
     {"bound", "device/gemm/store.cuh wide", 1, "j + 1 <= kWords;", "",
      "where they are odd one word more is turned around, and not stored"},
     {"barrier", "device/gemm/store.cuh wide", 0, "__syncwarp();", "", kInStep},
-    {"accumulator", "device/gemm/statistics.cuh read_sums", 1,
-     "for (int i = lane; i < workspace.rows / 64; i = 32)", " 200x",
-     "200 rows have fewer than 32 flags: no lane resets a second one"},
 };
 
 }  // namespace
