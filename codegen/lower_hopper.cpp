@@ -171,7 +171,8 @@ class HopperLowering {
     c.add("tenon::device::small_m::Weights", "kWeights",
           fmt::format("tenon::device::small_m::Weights::{}", kPaths[p.weights]));
     c.boolean("kEvictFirst", p.evict_first).boolean("kDependent", true);
-    c.boolean("kExactK", std::int64_t{p.cluster} * p.warps * p.columns == form_.k);
+    const std::int64_t covered = std::int64_t{p.cluster} * p.warps * p.columns;
+    c.boolean("kExactK", covered == w_stride()).boolean("kExactX", covered == form_.k);
     c.boolean("kXAligned", x_aligned)
         .boolean("kXStaged", p.staged)
         .boolean("kStatsFirst", p.stats_first);

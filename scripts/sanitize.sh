@@ -55,12 +55,14 @@ under_address() {
     esac
   done
   under full_disk_test tests/cli/full_disk_test.py "$asan/cli/tenon" "$asan/full_disk"
+  local python
+  for python in python3 /usr/bin/python3; do "$python" -c 'import numpy' 2>/dev/null && break; done
   # Python itself is not instrumented, and does not free what it has at its end.
   mkdir -p "$asan/python"
   under make_database tests/python/make_database.sh "$asan/cli/tenon" "$asan/tests/python/tenon_test_pack" "$asan/python"
   ASAN_MORE=detect_leaks=0 PYTHONPATH=python TENON_LIBRARY=$asan/runtime/libtenon_runtime.so TENON_COMMAND=$asan/cli/tenon \
     TENON_TEST_DB=$asan/python/tuning.db TENON_TEST_PACK=$asan/python/pack.db PYTHONDONTWRITEBYTECODE=1 \
-    under test_tenon env LD_PRELOAD="$(gcc -print-file-name=libasan.so)" python3 tests/python/test_tenon.py
+    under test_tenon env LD_PRELOAD="$(gcc -print-file-name=libasan.so)" "$python" tests/python/test_tenon.py
   [ ${#failed[@]} -eq 0 ] || {
     echo "sanitize: address FAILED: ${failed[*]}" >&2
     return 1
@@ -74,7 +76,7 @@ for sanitizer in $which; do
       # Everything but what needs a GPU (tenon_gpu_tests) or times things (bench).
       programs=$(ninja -C "$asan" -t targets all | sed -n 's/^\(tests\/[a-z_]*\/[a-z_]*\): CXX_EXECUTABLE_LINKER.*/\1/p' | grep -vE 'tenon_gpu_tests|_soak$')
       # shellcheck disable=SC2086
-      nice cmake --build "$asan" --parallel "$jobs" --target $programs cli/tenon tenon_runtime_shared
+      nice cmake --build "$asan" --parallel "$jobs" --target $programs cli/tenon examples/run_stored tenon_runtime_shared
       under_address
       ;;
     thread)

@@ -96,7 +96,7 @@ struct Cfg {
                                                   : 2,
                        kPartials = Partials, kChains = Chains;
   static constexpr Weights kWeights = Path;
-  static constexpr bool kEvictFirst = First, kDependent = true, kExactK = Exact,
+  static constexpr bool kEvictFirst = First, kDependent = true, kExactK = Exact, kExactX = Exact,
                         kXAligned = Aligned, kStatsFirst = StatsFirst, kInterleaved = Inter;
   // Staged where it fits, unless said otherwise.
   static constexpr int kXSlots = (Col * R + U * 16 - 1) / (U * 16), kXSlotColumns = U * 16 / R;

@@ -344,7 +344,7 @@ TEST_F(Cli, VerifyAcceptsTheFixturesAndRefutesASabotagedOne) {
 
 TEST_F(Cli, TheDatabaseIsListedMovedJoinedPackedAndChecked) {
   ASSERT_EQ(
-      tenon(kOptimize + kSmall + " --budget 3s --schedules 1 --strategy estimate" + db()).code, 0);
+      tenon(kOptimize + kSmall + " --budget 60s --schedules 1 --strategy estimate" + db()).code, 0);
   const std::string copy = " --db " + (folder_ / "copy.db").string();
   json lines = json::parse(tenon("db ls --json" + db()).out)["plans"];
   ASSERT_EQ(lines.size(), 1u);  // one workload, one launch mode

@@ -25,6 +25,12 @@ struct Activations {
   using L = Layout<C>;
   unsigned x[L::kGroups][L::kRowTiles][4];
 
+  // Does every chunk of 8 columns lie in K whole or not at all? A constant of the generated kernel,
+  // where K is one.
+  __device__ __forceinline__ static bool whole_chunks(const Params& p) {
+    return C::kExactX || p.k % 8 == 0;
+  }
+
   // Requests the columns from k0 on. Asynchronous: nothing waits until the first use.
   __device__ __forceinline__ void load(const Params& p, int k0, int lane) {
     const int g = lane / 4, column = k0 + lane % 4 * 8;  // of the first group
@@ -37,11 +43,11 @@ struct Activations {
       for (int i = 0; i < L::kGroups; ++i) {
         const int offset = column_of<C>(i * kGroupColumns), first = column + offset;
         uint4 v = make_uint4(0, 0, 0, 0);
-        if (row < p.m) {
-          if (C::kXAligned && (C::kExactK || first + 8 <= p.k)) {
+        if (row < p.m && (C::kExactX || first < p.k)) {
+          if (C::kXAligned && (whole_chunks(p) || first + 8 <= p.k)) {
             v = load_16_l2(source + offset * 2);
-          } else if (C::kExactK || first < p.k) {
-            v = load_shifted(source + offset * 2, C::kExactK ? 8 : p.k - first,
+          } else {
+            v = load_shifted(source + offset * 2, C::kExactX ? 8 : p.k - first,
                              static_cast<const char*>(p.x), end);
           }
         }
@@ -69,9 +75,11 @@ struct Activations {
         const unsigned to =
             ring + (kFirst + slot) * L::kUnitBytes + row * kChunks * 16 + swizzle(row, chunk) * 16;
         const int at = k0 + column_of<C>(column);
-        const int left = C::kExactK ? 8 : p.k - at;
         const bool mine = L::kXSlots * L::kXSlotColumns == C::kColumns || column < C::kColumns;
-        const int bytes = row < p.m && mine ? max(0, min(16, left * 2)) : 0;
+        // All or nothing is one instruction; any other number of bytes is many.
+        const int left = whole_chunks(p) ? (C::kExactX || at < p.k ? 8 : 0) : p.k - at;
+        const int bytes =
+            row < p.m && mine ? (whole_chunks(p) ? left * 2 : max(0, min(16, left * 2))) : 0;
         const char* from = static_cast<const char*>(p.x) + (row * p.x_stride + at) * 2;
         cp_async_16_zfill(to, bytes > 0 ? from : static_cast<const char*>(p.x), bytes);
       }
@@ -118,11 +126,11 @@ struct Activations {
         for (int i = 0; i < L::kGroups; ++i) {
 #pragma unroll
           for (int j = 0; j < 4; ++j) {
-            const int column = k0 + column_of<C>(i * kGroupColumns) + t * 8 + j * 2;
-            if (C::kExactK || column < p.k) {
+            const int chunk = k0 + column_of<C>(i * kGroupColumns) + t * 8, column = chunk + j * 2;
+            if (C::kExactX || (whole_chunks(p) ? chunk : column) < p.k) {
               Stats::accumulate(s, Element<T>::low(x[i][tile][j]));
             }
-            if (C::kExactK || column + 1 < p.k) {
+            if (C::kExactX || (whole_chunks(p) ? chunk : column + 1) < p.k) {
               Stats::accumulate(s, Element<T>::high(x[i][tile][j]));
             }
           }

@@ -37,8 +37,9 @@ struct ExampleConfig {
   static constexpr Weights kWeights = Weights::kPackedBulk;
   static constexpr bool kEvictFirst = true;  // W' leaves L2 first
   static constexpr bool kDependent = true;   // programmatic dependent launch
-  static constexpr bool kExactK = true;      // K == kCluster · kWarps · kColumns
-  static constexpr bool kXAligned = true;    // X and its row stride are multiples of 16 bytes
+  // kCluster · kWarps · kColumns are the columns of W' as it is stored, and those of X.
+  static constexpr bool kExactK = true, kExactX = true;
+  static constexpr bool kXAligned = true;  // X and its row stride are multiples of 16 bytes
   static constexpr bool kXStaged =
       true;  // X passes through the ring; otherwise straight to registers
   static constexpr bool kStatsFirst = false;  // statistics before the first tile's products
