@@ -469,6 +469,9 @@ inline std::vector<Test> tests() {
   auto unaligned = [&](const Variant* v, int groups) {
     all.push_back({v, 3, 77, 100, 1, 101, groups});
     all.push_back({v, 5, 200, 777, 3, 779, groups});
+    all.push_back({v, 8, 33, 1001, 0, 1001, groups});
+    all.push_back({v, 1, 48, 513, 0, 513, groups});
+    all.push_back({v, 7, 48, 1018, 5, 1018, groups});
   };
   ragged(get<Cfg<8, 4, 256, 128, 3, 1, 0, kBulk, 1, 2, 0, 2, 1, false>>(), 8, 3);
   ragged(get<Cfg<16, 4, 256, 128, 3, 1, 0, kBulk, 1, 2, 2, 1, 2, false>>(), 16, 2);
@@ -493,6 +496,22 @@ inline std::vector<Test> tests() {
       get<Cfg<16, 4, 256, 128, 3, 1, 0, kBulk, 1, 2, 0, 2, 1, false, 0, false, true, false>>(), 3);
   unaligned(
       get<Cfg<8, 2, 256, 64, 3, 2, 9, kRows_, 1, 2, 0, 2, 1, false, 0, true, false, false>, Fp16>(),
+      2);
+  // Staged.
+  unaligned(
+      get<Cfg<16, 4, 256, 128, 4, 1, 0, kBulk, 1, 2, 0, 2, 1, false, 1, false, true, false>>(), 3);
+  unaligned(
+      get<Il<Cfg<16, 4, 256, 64, 5, 1, 0, kAsync, 1, 1, 0, 1, 2, false, 1, false, true, false>>>(),
+      3);
+  unaligned(
+      get<Il<Cfg<8, 2, 320, 64, 5, 2, 9, kRows_, 1, 2, 0, 2, 1, false, 1, true, false, false>>,
+          Fp16>(),
+      2);
+  unaligned(get<Cfg<8, 16, 64, 64, 2, 1, 0, kBulk, 1, 1, 0, 1, 1, false, 1, false, true, false>>(),
+            2);
+  unaligned(
+      get<Il<Cfg<32, 4, 128, 64, 6, 2, 4, kBulk, 1, 1, 4, 1, 1, false, 1, false, true, false>>,
+          Fp16>(),
       2);
 #endif
   return all;

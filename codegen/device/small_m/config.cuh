@@ -1,9 +1,9 @@
 // The schedule of the streaming kernel, its resources, and what makes one legal.
 //
-// A schedule is a struct with the constants of ExampleConfig. K is split over the blocks of a
-// cluster, block c taking columns [c·kWarps·kColumns, +kWarps·kColumns), and over the warps of
-// a block: warp w takes kColumns in a row, or (kInterleaved) every kWarps-th unit of
-// kUnitColumns. It does so for every tile of 16 rows of W' that its cluster owns.
+// A schedule is a struct with the constants of ExampleConfig. K is split evenly over the blocks of
+// a cluster, in units of kUnitColumns, and over the warps of a block: warp w takes kColumns in a
+// row, or (kInterleaved) every kWarps-th unit. It does so for every tile of 16 rows of W' that its
+// cluster owns.
 #pragma once
 
 #include "device/small_m/packing.cuh"
@@ -22,7 +22,7 @@ enum class Weights {
 struct ExampleConfig {
   static constexpr int kRows = 16;          // rows of X, padded: 8, 16, 32 or 64; M is 1 .. kRows
   static constexpr int kWarps = 16;         // streaming warps a block; they split K
-  static constexpr int kColumns = 256;      // columns of K a streaming warp owns
+  static constexpr int kColumns = 256;      // columns of K a streaming warp owns at most
   static constexpr int kUnitColumns = 128;  // columns of one ring unit (16 rows × these)
   static constexpr bool kInterleaved = false;  // units of a block's warps alternate along K
   static constexpr int kStages = 4;            // units in a warp's ring
@@ -63,6 +63,11 @@ struct Layout {
   static constexpr int kXSlotColumns =
       C::kUnitColumns * kTileRows / C::kRows;  // of X in a ring slot
   static constexpr int kXSlots = (C::kColumns + kXSlotColumns - 1) / kXSlotColumns;
+  // Columns of X that lie one behind the other both in memory and in a slot, and how many such runs
+  // a warp has.
+  static constexpr int kXRunColumns =
+      kXSlotColumns < C::kUnitColumns ? kXSlotColumns : C::kUnitColumns;
+  static constexpr int kXRuns = C::kColumns / kXRunColumns;
   static constexpr int kPeers = C::kCluster - 1;
   static constexpr int kOwnedTiles =
       C::kCluster == 1 ? 0 : (C::kMaxTiles + C::kCluster - 1) / C::kCluster;
@@ -107,12 +112,13 @@ struct Check {
   static_assert(C::kStages >= 1, "a ring has at least one unit");
   static_assert(L::kRing || C::kStages == L::kUnits,
                 "weights in registers are a whole tile deep: kStages is kColumns / kUnitColumns");
-  static_assert(!C::kXStaged || (L::kRing && C::kXAligned),
-                "X is staged in a ring, from aligned memory");
+  static_assert(!C::kXStaged || L::kRing, "X is staged in a ring");
   static_assert(!C::kXStaged || C::kEarlyUnits + L::kXSlots <= C::kStages,
                 "staged X fits in the ring behind the early units");
   static_assert(!C::kXStaged || L::kXSlotColumns == 32 || L::kXSlotColumns % 64 == 0,
                 "a slot of staged X is 32 columns or a multiple of 64");
+  static_assert(!C::kXStaged || C::kXAligned || L::kXRuns <= 4 * C::kPartials,
+                "the last words of unaligned rows fit in the warp's partial tiles");
   static_assert(C::kEarlyUnits >= 0 && C::kEarlyUnits <= C::kStages,
                 "units before the dependency fit in the ring");
   static_assert(L::kThreads <= 1024, "at most 1024 threads a block");

@@ -21,6 +21,14 @@
 
 namespace tenon::device::small_m {
 
+// Columns of K a block has: as many units as the others, not as many as its warps could take.
+template <class C>
+__device__ __forceinline__ int block_columns(int k_padded) {
+  if constexpr (C::kExactK) return C::kWarps * C::kColumns;
+  const int units = (k_padded + C::kUnitColumns - 1) / C::kUnitColumns;
+  return (units + C::kCluster - 1) / C::kCluster * C::kUnitColumns;
+}
+
 template <class C, class T, class Stats, class Epilogue>
 __device__ __forceinline__ void run(const Params& p, const typename Epilogue::Args& args) {
   using L = Layout<C>;
@@ -43,9 +51,10 @@ __device__ __forceinline__ void run(const Params& p, const typename Epilogue::Ar
   share.first_tile = static_cast<int>(static_cast<long long>(group) * tiles / groups);
   share.tiles =
       static_cast<int>(static_cast<long long>(group + 1) * tiles / groups) - share.first_tile;
-  share.k0 =
-      rank * C::kWarps * C::kColumns + warp * (C::kInterleaved ? C::kUnitColumns : C::kColumns);
   share.k_padded = padded_columns(p.k);
+  const int span = block_columns<C>(share.k_padded);
+  share.k0 = rank * span + warp * (C::kInterleaved ? C::kUnitColumns : C::kColumns);
+  share.k_end = C::kExactK ? share.k_padded : min(share.k_padded, (rank + 1) * span);
   if (warp < C::kWarps) {
     stream_warp<C, T, Stats>(p, share, shared, shared_at, warp, lane);
   } else {

@@ -57,12 +57,13 @@ __device__ __forceinline__ void partial_wait(int buffer) {
 
 // Moves staged X into registers slot by slot and gives each slot to the weights.
 template <class C, int kSlot, class X>
-__device__ __forceinline__ void take_staged(X& activations, WeightStream<C>& weights, unsigned ring,
-                                            int lane) {
+__device__ __forceinline__ void take_staged(X& activations, WeightStream<C>& weights,
+                                            const Params& p, int k0, int k_end, unsigned ring,
+                                            unsigned partials, int lane) {
   if constexpr (kSlot < Layout<C>::kXSlots) {
-    activations.template take<kSlot>(ring, lane);
+    activations.template take<kSlot>(p, k0, k_end, ring, partials, lane);
     weights.fill(C::kStages - Layout<C>::kXSlots + kSlot);
-    take_staged<C, kSlot + 1>(activations, weights, ring, lane);
+    take_staged<C, kSlot + 1>(activations, weights, p, k0, k_end, ring, partials, lane);
   }
 }
 
@@ -96,25 +97,27 @@ __device__ __forceinline__ void stream_warp(const Params& p, const Share& share,
   using L = Layout<C>;
   const unsigned barriers = shared_at + L::kBarriersAt;
   const unsigned ring = shared_at + L::kRingAt + warp * C::kStages * L::kUnitBytes;
+  const int k_end = min(share.k_end, p.k);  // of the columns of X
   WeightStream<C> weights(p, share, ring, barriers + 8 * warp * C::kStages, lane);
 #pragma unroll
   for (int i = 0; i < C::kEarlyUnits; ++i) weights.fill(i);
   if constexpr (C::kDependent) dependency_wait();
   Activations<C, T> activations;
   if constexpr (C::kXStaged) {
-    activations.request(p, share.k0, ring, lane);
+    const unsigned partials = shared_at + L::kPartialsAt + warp * L::kPartialBytes;
+    activations.request(p, share.k0, k_end, ring, partials, lane);
 #pragma unroll
     for (int i = C::kEarlyUnits; i < C::kStages - L::kXSlots; ++i) weights.fill(i);
-    take_staged<C, 0>(activations, weights, ring, lane);
+    take_staged<C, 0>(activations, weights, p, share.k0, k_end, ring, partials, lane);
   } else {
-    activations.load(p, share.k0, lane);
+    activations.load(p, share.k0, k_end, lane);
 #pragma unroll
     for (int i = C::kEarlyUnits; i < C::kStages; ++i) weights.fill(i);
   }
   block_ready<C>();
   float* sums = reinterpret_cast<float*>(shared + L::kSumsAt + warp * L::kSumBytes);
   if constexpr (Stats::kCount > 0 && C::kStatsFirst) {
-    activations.template reduce<Stats>(p, share.k0, lane, sums);
+    activations.template reduce<Stats>(p, share.k0, k_end, lane, sums);
   }
 
   const int units = weights.next.units;
@@ -147,7 +150,7 @@ __device__ __forceinline__ void stream_warp(const Params& p, const Share& share,
       }
     }
     if constexpr (Stats::kCount > 0 && !C::kStatsFirst) {
-      if (tile == 0) activations.template reduce<Stats>(p, share.k0, lane, sums);
+      if (tile == 0) activations.template reduce<Stats>(p, share.k0, k_end, lane, sums);
     }
     if (tile >= C::kPartials)
       mbarrier_wait(barriers + 8 * (L::kEmptyBarrier + buffer), empty_parity);

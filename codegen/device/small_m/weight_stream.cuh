@@ -20,6 +20,7 @@ namespace tenon::device::small_m {
 struct Share {
   int first_tile, tiles;
   int k0;        // the warp's first column; its unit u starts kUnitStride · u further on
+  int k_end;     // where the block's columns of W' end: a multiple of the unit, or the last block's
   int k_padded;  // where W' ends
 };
 
@@ -29,19 +30,19 @@ __device__ __forceinline__ constexpr int column_of(int local) {
   return local / C::kUnitColumns * Layout<C>::kUnitStride + local % C::kUnitColumns;
 }
 
-// How many of the warp's units begin before K ends.
+// How many of the warp's units begin before the block's columns end.
 template <class C>
 __device__ __forceinline__ int unit_count(const Share& s) {
   if constexpr (C::kExactK) return Layout<C>::kUnits;
   const int stride = Layout<C>::kUnitStride;
-  return max(0, min(Layout<C>::kUnits, (s.k_padded - s.k0 + stride - 1) / stride));
+  return max(0, min(Layout<C>::kUnits, (s.k_end - s.k0 + stride - 1) / stride));
 }
 
 // Columns of unit `unit` that exist.
 template <class C>
 __device__ __forceinline__ int unit_columns(const Share& s, int unit) {
   if constexpr (C::kExactK) return C::kUnitColumns;
-  return min(C::kUnitColumns, s.k_padded - s.k0 - unit * Layout<C>::kUnitStride);
+  return min(C::kUnitColumns, s.k_end - s.k0 - unit * Layout<C>::kUnitStride);
 }
 
 __device__ __forceinline__ uint4 load_16_shared(unsigned address) {

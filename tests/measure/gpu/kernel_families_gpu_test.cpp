@@ -32,6 +32,22 @@ std::vector<MutationCase> more_cases() {
                    "staged=0, stages=2, "
                    "unit=32, warps=6, weights=1)",
                    0},
+      // Rows of X that begin anywhere, staged in aligned words.
+      MutationCase{"rmsnorm_one_pass", 5, 333, 70,
+                   "small_m(columns=64, early=1, epilogue_warps=2, groups=2, interleaved=1, "
+                   "rows=8, stages=3, unit=32, warps=6, weights=1)",
+                   0},
+      MutationCase{"rmsnorm_one_pass", 13, 331, 301,
+                   "small_m(columns=128, early=1, interleaved=1, partials=1, rows=16, stages=5, "
+                   "unit=64, warps=3, weights=0)",
+                   0},
+      MutationCase{"rmsnorm_one_pass", 20, 325, 301,
+                   "small_m(columns=64, early=1, rows=32, stages=3, unit=64, warps=6, weights=0)",
+                   0},
+      MutationCase{"rmsnorm_split_k", 9, 389, 301,
+                   "small_m(cluster=2, columns=64, early=1, rows=16, stages=2, unit=64, warps=4, "
+                   "weights=3)",
+                   0},
       // Rows of X that the copy engines cannot read.
       MutationCase{"rmsnorm_one_pass", 200, 321, 600,
                    "gemm(consumers=1, stages=3, statistics=2, tile_m=64, tile_n=16)", 0},
