@@ -147,8 +147,10 @@ Reason illegal_small_m(const StreamedProduct& f, const SmallMParams& p, const Ta
     return "two warps of every block would have nothing to do";
   int slot = p.unit * 16 / p.rows;
   if (p.staged) {
-    if (p.weights == 2 || !f.x_rows_aligned())
-      return "X is staged in a ring, from rows that are multiples of 16 bytes";
+    if (p.weights == 2) return "X is staged in a ring, and weights in registers have none";
+    // Runs of columns in a slot; rows that are not aligned leave a word of each in a partial tile.
+    if (!f.x_rows_aligned() && p.columns / std::max(32, std::min(p.unit, slot)) > 4 * p.partials)
+      return "the last words of unaligned rows do not fit in the partial tiles";
     if (p.early + ceil_div(p.columns, slot) > p.stages)
       return "staged X does not fit in the ring behind the early units";
     if (slot != 32 && slot % 64) return "a slot of staged X is 32 columns or a multiple of 64";
@@ -166,7 +168,8 @@ Reason illegal_small_m(const StreamedProduct& f, const SmallMParams& p, const Ta
       (p.blocks_per_sm * 32 * static_cast<int>(ceil_div(p.warps + p.epilogue_warps, 4)) * 4) / 8 *
       8;
   int registers = p.columns / 32 * (p.rows / 8) * 4 + p.rows / 2 * p.chains + 25 +
-                  (p.weights == 2 ? p.columns / 4 : 0) + (p.weights == 3 ? 15 : 0);
+                  (p.weights == 2 ? p.columns / 4 : 0) + (p.weights == 3 ? 15 : 0) +
+                  (p.staged && !f.x_rows_aligned() ? 10 : 0);
   // Without uniform copies of addresses, and then with an end of K to watch, the compiler takes
   // more: 68 and 137 where sm_90 takes 60 (16 rows, 128 columns, packed weights through cp.async).
   if (target.compute_capability() < 90) registers += covered == f.k ? 4 : 76;
@@ -329,15 +332,17 @@ std::vector<KernelSchedule> candidates_small_m(const StreamedProduct& f, const T
   };
   std::vector<Share> exact, ragged;
   for (int cluster : f.split ? std::vector<int>{2, 4, 8} : std::vector<int>{1})
-    for (int columns : {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024}) {
+    for (int columns = 32; columns <= 1024; columns += 32) {
       const std::int64_t warps = ceil_div(k, std::int64_t{cluster} * columns);
       if (warps > 24 || (warps < 3 && columns > 64)) continue;
-      (k % (std::int64_t{cluster} * columns) == 0 ? exact : ragged).push_back({cluster, columns});
+      if (k % (std::int64_t{cluster} * columns) == 0)
+        exact.push_back({cluster, columns});
+      else if (one_of(columns, {32, 64, 96, 128, 192, 256, 384, 512, 768, 1024}))
+        ragged.push_back({cluster, columns});
     }
-  if (exact.empty() || (f.split && exact.size() < 3))
-    exact.insert(exact.end(), ragged.begin(), ragged.end());
+  if (exact.size() < 3) exact.insert(exact.end(), ragged.begin(), ragged.end());
   for (const Share& share : exact)
-    for (int unit : {32, 64, 96, 128, 256})
+    for (int unit : {32, 64, 96, 128, 160, 192, 256, 320})
       for (int weights : {0, 1, 2, 3})
         for (int early : {1, 2, 3, 4})
           for (int style : {0, 1, 2, 3}) {
@@ -349,21 +354,31 @@ std::vector<KernelSchedule> candidates_small_m(const StreamedProduct& f, const T
             p.interleaved = style & 1;
             p.chains = style & 2 ? 2 : 1;
             p.partials = style & 2 ? 1 : 2;
-            p.staged = weights != 2 && f.x_rows_aligned();
-            p.stats_first = weights == 2;
+            p.staged = weights != 2;
             if (p.columns % unit || unit * 8 < p.columns || (p.interleaved && p.columns == unit))
               continue;
             if (weights == 2 && (early > 1 || p.interleaved)) continue;
             p.warps = static_cast<int>(ceil_div(k, std::int64_t{p.cluster} * p.columns));
-            // The deepest ring that fits, up to a tile and a half.
-            p.stages = weights == 2 ? p.columns / unit : std::max(2, 3 * p.columns / unit / 2);
+            // The deepest ring that fits, up to a tile and a half, or what X needs.
+            const int x_slots = static_cast<int>(ceil_div(p.columns, unit * 16 / p.rows));
+            p.stages = weights == 2
+                           ? p.columns / unit
+                           : std::max({2, 3 * p.columns / unit / 2, hopper ? early + x_slots : 0});
             const int most = small_m_most_tiles(p, f.n, target);
+            // Where one tile is all, nothing follows that could hide its sums.
+            p.stats_first = weights == 2 || most == 1;
             while (weights != 2 && p.stages > 1 &&
                    small_m_shared_bytes(p, most) > target.shared_bytes_per_block)
               --p.stages;
             // Smaller cards have no room for X in the ring.
-            if (!hopper && early + ceil_div(p.columns, unit * 16 / p.rows) > p.stages) p.staged = 0;
+            if (!hopper && early + x_slots > p.stages) p.staged = 0;
             out.push_back(schedule_of(p));
+            // Which way is faster for rows that begin anywhere depends on how many loads a warp
+            // has.
+            if (p.staged && !f.x_rows_aligned()) {
+              p.staged = 0;
+              out.push_back(schedule_of(p));
+            }
           }
   return out;
 }

@@ -2,8 +2,9 @@
 // H200 found (docs/performance.md): small M is bound by reading the weights once, large M by the
 // tensor cores and by how tiles fill the last wave. Against bench/results of 2026-11-30 (537
 // schedules near the winners, 19 pairs of family and shape) the model's first choice is on
-// average 3% (gemm), 1% (multicast) and 5% (small_m) slower than the best one measured, and ranks
-// correlate by 0.63, 0.56 and 0.52 within a pair, whose times differ by a few percent.
+// average 3% (gemm) and 2% (multicast, small_m) slower than the best one measured. Ranks within a
+// pair, whose times differ by a few percent, correlate by 0.63 (gemm), and by 0.36 and 0.49
+// (multicast, small_m) with 12 more shapes of 2026-12-01, of which the fastest 16 each were kept.
 #include "search/hopper_cost.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@ namespace tenon::search {
 namespace {
 
 constexpr double kStartUs = 1.5;        // launch to first bytes, and the tail
-constexpr double kReaders = 118;        // blocks that read as fast as the whole device
+constexpr double kReaders = 106;        // blocks that read as fast as the whole device
 constexpr double kClusterUs = 0.35;     // a cluster's exchange of partial results
 constexpr double kExtraBlockUs = 0.25;  // a second block's start on a multiprocessor
 constexpr double kKeptInL2 = 1.06;      // weights that do not leave L2 first
@@ -28,8 +29,9 @@ constexpr double kTileEpilogueUs = 1.0;  // a tile of 128 × 256, where nothing 
 constexpr double kL2Rate = 1.75;         // of the memory's rate
 constexpr double kBulkL2Rate = 2.6;      // the same through the bulk copy engine
 // Multicast: wgmma leaves copies little time, and its ring waits for all blocks of a cluster.
-constexpr double kMulticastStartUs = 1.8;
+constexpr double kMulticastStartUs = 2.3;
 constexpr double kMulticastLatencyUs = 0.75;
+constexpr double kMulticastReaders = 96;
 constexpr double kPadUs = 2.5;            // a launch that copies x, beside the bytes that it moves
 constexpr double kSpareBytesPerUs = 7e4;  // of X that one spare block sums
 constexpr double kClockPerUs = 1700;
@@ -54,15 +56,17 @@ KernelCost small_m_cost(const ir::StreamedProduct& f, const ir::SmallMParams& p,
   const double blocks = static_cast<double>(ir::small_m_groups(p, f.n, t)) * p.cluster;
   const double most = ir::small_m_most_tiles(p, f.n, t);
   // Bytes of weights that the busiest block reads, and a block's share of the device's rate.
-  const double k_block = ceil_div(static_cast<double>(f.k), p.cluster);
+  const double k_block = ceil_div(ceil_div(static_cast<double>(f.k), p.unit), p.cluster) * p.unit;
   const double busiest = most * 16 * k_block * 2;
   const double slot = p.unit * 16.0 * 2;
-  const double ring = p.weights == 2 ? p.columns * 16.0 * 2 : p.stages * slot;
-  const double in_flight = blocks * p.warps * ring;
-  const double rate = std::min(memory_rate(t), in_flight / kDramLatencyUs);
+  const double ring = p.warps * (p.weights == 2 ? p.columns * 16.0 * 2 : p.stages * slot);
+  const double rate = memory_rate(t);
+  // What does not fit in the rings is asked for as it drains: a trip to memory for each ring.
+  const double refills = std::max(0.0, busiest / ring - 1);
   double slow = 1.0;
   if (!p.evict_first) slow *= kKeptInL2;
   if (p.weights == 3 && p.unit < 64) slow *= kShortSegment;
+  if (p.weights == 1 && p.unit < 64) slow *= 1.02;
   // What streams tile after tile can starve: bulk copies too small to issue fast enough, a
   // whole tile in registers before the next one is asked for.
   const bool streams = most > 1;
@@ -71,20 +75,32 @@ KernelCost small_m_cost(const ir::StreamedProduct& f, const ir::SmallMParams& p,
   if (p.weights == 3 && p.unit >= 128 && streams) slow *= 0.99;
   if (p.interleaved && streams) slow *= 0.99;
   if (p.warps >= 16 && p.unit >= 128 && streams) slow *= 0.99;
-  cost.memory_us = std::max(bytes / rate, busiest / (rate / kReaders)) * slow;
+  cost.memory_us =
+      std::max({bytes / rate, busiest / (rate / kReaders), refills * kDramLatencyUs}) * slow;
   cost.compute_us = static_cast<double>(p.rows) * most * 16 * k_block /
                     (product_rate(t) * kPortableMma) * std::max(1, p.blocks_per_sm);
   const double x_bytes = static_cast<double>(p.rows) * k_block * 2;
   cost.serial_us = kStartUs - t.launch_us + 0.5 * x_bytes * blocks / (memory_rate(t) * kL2Rate);
-  // A ring that holds little at the start, and one that asks for so much that X waits behind it.
-  cost.serial_us += 0.05 * std::abs(p.early - 2) + (p.staged || !streams ? 0.0 : 0.25);
+  // A ring that holds little at the start, and one that asks for so much that X waits behind it:
+  // worst where all weights are asked for before X.
+  const double before_x = p.early * p.unit / (most * p.columns);
+  cost.serial_us += p.staged || !streams ? 0.0 : 0.25;
+  if (streams) cost.serial_us += 0.35 * std::abs(before_x - 0.25);
+  if (streams && before_x >= 1) cost.serial_us += 0.05 * p.rows;
+  // Rows that are not aligned are shifted word by word, unstaged one load after another.
+  const double loads = p.columns / 32.0 * p.rows / 8.0;
+  if (!f.x_rows_aligned()) cost.serial_us += p.staged ? 0.1 + 0.02 * loads : 0.25 * loads;
   // One tile a block: nothing follows that could hide its sums, reduction and stores.
   if (!streams && f.sums > 0 && !p.stats_first) cost.serial_us += 0.15;
   if (!streams && p.chains == 1) cost.serial_us += 0.05;
   if (!streams && p.weights == 3) cost.serial_us += 0.2;
   if (!streams && p.weights == 1) cost.serial_us += 0.1;
   cost.serial_us += 0.02 * std::abs(p.warps - 8) * (streams ? 0.2 : 1.0);
-  if (p.cluster > 1) cost.serial_us += kClusterUs;
+  // A few tiles of many rows: the sooner they are there the better, and few warps take long over X.
+  if (p.rows > 8 && streams && most <= 6)
+    cost.serial_us += p.weights == 3 ? 0.25 : p.weights == 1 ? 0.15 : 0.0;
+  if (p.rows > 8 && streams) cost.serial_us += 0.003 * p.rows * std::max(0, 8 - p.warps);
+  if (p.cluster > 1) cost.serial_us += kClusterUs * (p.cluster == 2 ? 1.0 : 1.8);
   if (p.blocks_per_sm > 1) cost.serial_us += kExtraBlockUs;
   if (f.sums > 0) cost.serial_us += 0.15;
   return cost;
@@ -100,10 +116,7 @@ KernelCost multicast_cost(const ir::StreamedProduct& f, const ir::MulticastParam
   cost.overlap = 0.1;
   // Every wave keeps the memory as busy as its blocks allow.
   const double in_flight = std::min(blocks, resident) * p.stages * p.tile_n * 128.0;
-  const double balance = waves * resident / blocks *
-                         (waves > 1                                      ? 1.0
-                          : resident / std::min(resident, blocks) > 1.15 ? 1.0
-                                                                         : blocks / resident);
+  const double balance = waves > 1 ? waves * resident / blocks : kMulticastReaders / blocks;
   cost.memory_us =
       bytes / std::min(memory_rate(t), in_flight / kMulticastLatencyUs) * std::max(1.0, balance);
   const double arriving = (p.tile_n + p.rows) * k * 2;  // bytes at one multiprocessor

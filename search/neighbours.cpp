@@ -85,8 +85,12 @@ void follow(KernelSchedule& s, const std::string& changed, const ir::KernelView&
     if (columns < 1 || unit < 1) return;
     s.params["warps"] = (form->k + cluster * columns - 1) / (cluster * columns);
     const bool registers = s.get("weights", 0) == 2;
+    // Room for staged X behind the early units, at least.
+    const std::int64_t slot = std::max<std::int64_t>(1, unit * 16 / s.get("rows", 16));
+    const std::int64_t least =
+        s.get("staged", 1) ? s.get("early", 2) + (columns + slot - 1) / slot : 2;
     s.params["stages"] =
-        registers ? columns / unit : std::max<std::int64_t>(2, 3 * columns / unit / 2);
+        registers ? columns / unit : std::max({std::int64_t{2}, 3 * columns / unit / 2, least});
     if (registers) s.params["staged"] = 0;
   }
   if (s.family == "gemm") {

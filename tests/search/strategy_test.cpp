@@ -182,7 +182,7 @@ std::size_t fast_ones(const std::string& name, std::size_t steps) {
   for (std::size_t i = 0; i < steps; ++i) {
     auto p = strategy->next();
     if (!p) break;
-    const bool is_fast = p->schedule.kernels[0].get("weights", 0) == 3;
+    const bool is_fast = p->schedule.kernels[0].get("weights", 0) == 2;
     fast += is_fast;
     strategy->observe(*p, is_fast ? 10.0 : 30.0);
   }
