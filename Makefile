@@ -10,7 +10,7 @@ BASE ?= HEAD
 # One goal after another: each recipe uses all of JOBS itself.
 .NOTPARALLEL:
 .PHONY: help deps configure build demo test format check-format tidy check-docs \
-  check-dependencies soak wheel package bundle gpu-tests gpu-sanitize bench clean
+  check-dependencies soak wheel package bundle gpu-tests gpu-soak gpu-sanitize bench clean
 
 help: ## lists the commands
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-19s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -66,6 +66,9 @@ bundle: build ## a relocatable folder .bundle with the command, the GPU tests an
 
 gpu-tests: bundle ## the GPU tests and the GPU commands, on a machine with a GPU
 	@scripts/gpu_tests.sh .bundle
+
+gpu-soak: bundle ## wrong CUDA sources against numeric acceptance, on a machine with a GPU (2 min)
+	@TENON_GPU_SOAK=1 .bundle/bin/tenon_gpu_tests --gtest_filter='mutation_on_gpu.*'
 
 gpu-sanitize: bundle ## a short selection of the GPU tests under compute-sanitizer
 	@scripts/gpu_sanitize.sh .bundle

@@ -42,7 +42,13 @@ ChildResult run_child(const std::vector<std::string>& prefix, const std::string&
   arguments.push_back("--gtest_filter=" + test);
   arguments.push_back("--gtest_brief=1");
   std::vector<std::string> environment;
-  for (char** e = environ; *e != nullptr; ++e) environment.emplace_back(*e);
+  // A child runs the test that it is told to, whatever part of all tests this process was given.
+  for (char** e = environ; *e != nullptr; ++e) {
+    const std::string variable_here = *e;
+    if (variable_here.rfind("GTEST_TOTAL_SHARDS=", 0) != 0 &&
+        variable_here.rfind("GTEST_SHARD_", 0) != 0)
+      environment.push_back(variable_here);
+  }
   environment.push_back(variable);
 
   std::vector<char*> argv = pointers(arguments), envp = pointers(environment);

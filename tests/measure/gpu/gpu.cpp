@@ -43,19 +43,18 @@ ir::MuGraph embedded_fixture(const std::string& name) {
   throw std::runtime_error("no fixture " + name);
 }
 
+codegen::Source as_tools_want(codegen::Source source) {
+  const char* racecheck = std::getenv("TENON_RACECHECK");
+  if (racecheck && *racecheck) source.text = "#define TENON_RACECHECK\n" + source.text;
+  return source;
+}
+
 measure::Candidate compile(const ir::MuGraph& graph, const ir::Schedule& schedule,
                            const ir::Workload& workload, const ir::Target& target) {
   codegen::Generated generated = codegen::generate(graph, schedule, workload, target);
   measure::Candidate candidate{generated.plan, {}};
-  // racecheck follows one lane where the lanes of a warp meet before it arrives for all: under that
-  // tool every lane arrives (codegen/device/ptx/mbarrier.cuh; scripts/gpu_sanitize.sh sets this).
-  const char* racecheck = std::getenv("TENON_RACECHECK");
-  if (racecheck && *racecheck) {
-    for (codegen::Source& source : generated.sources)
-      source.text = "#define TENON_RACECHECK\n" + source.text;
-  }
   for (std::size_t i = 0; i < generated.sources.size(); ++i) {
-    codegen::Compiled compiled = codegen::compile(generated.sources[i], target);
+    codegen::Compiled compiled = codegen::compile(as_tools_want(generated.sources[i]), target);
     if (!compiled.ok) throw std::runtime_error(ir::print(schedule) + "\n" + compiled.log);
     candidate.plan.modules[i].cubin_sha256 = compiled.sha256;
     candidate.cubins.push_back(compiled.cubin);

@@ -19,6 +19,11 @@ std::unique_ptr<runtime::Device> open_gpu(std::string* why);
 std::vector<std::string> embedded_fixtures();  // names of the rmsnorm_linear µGraphs
 ir::MuGraph embedded_fixture(const std::string& name);
 
+// The source as it is compiled under compute-sanitizer. racecheck follows one lane where the lanes
+// of a warp meet before it arrives for all: under that tool every lane arrives
+// (codegen/device/ptx/mbarrier.cuh; scripts/gpu_sanitize.sh sets $TENON_RACECHECK).
+codegen::Source as_tools_want(codegen::Source source);
+
 // The µGraph compiled under a schedule. Throws codegen::Rejected; a failed compile throws
 // std::runtime_error with its log.
 measure::Candidate compile(const ir::MuGraph& graph, const ir::Schedule& schedule,
