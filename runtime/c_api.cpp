@@ -12,6 +12,7 @@
 #include "runtime/signature.h"
 #include "runtime/tenon.h"
 #include "runtime/torch_operator.h"
+#include "runtime/utf8.h"
 
 using namespace tenon;
 
@@ -35,29 +36,38 @@ class NotFound : public std::runtime_error {
 // Runs `body`; exceptions become status and message, and never cross the C boundary.
 template <class Body>
 tenon_status guarded(Body body) {
+  auto failed = [](tenon_status status, const std::string& message) {
+    last_error = runtime::utf8(message);
+    return status;
+  };
   try {
     body();
     return TENON_OK;
   } catch (const NotFound& e) {
-    last_error = e.what();
-    return TENON_NOT_FOUND;
+    return failed(TENON_NOT_FOUND, e.what());
   } catch (const UserError& e) {
-    last_error = e.what();
-    return TENON_BAD_INPUT;
+    return failed(TENON_BAD_INPUT, e.what());
   } catch (const DeviceError& e) {
-    last_error = e.what();
-    return TENON_DEVICE_ERROR;
+    return failed(TENON_DEVICE_ERROR, e.what());
   } catch (const std::bad_alloc&) {
-    last_error = "out of memory";
-    return TENON_DEVICE_ERROR;
+    return failed(TENON_DEVICE_ERROR, "out of memory");
   } catch (const std::exception& e) {
-    last_error = std::string("internal error: ") + e.what();
-    return TENON_INTERNAL_ERROR;
+    return failed(TENON_INTERNAL_ERROR, std::string("internal error: ") + e.what());
   }
 }
 
 void require(const void* pointer, const char* name) {
   if (pointer == nullptr) throw UserError(name, "NULL", "a pointer that is not NULL");
+}
+
+// What `body` says of a layer; `none` for a NULL kernel.
+template <class Value, class Body>
+Value of(const tenon_kernel* kernel, Value none, Body body) {
+  guarded([&] {
+    require(kernel, "kernel");
+    none = body(*kernel->layer);
+  });
+  return none;
 }
 
 // "m=16,k=4096" -> values by name.
@@ -127,8 +137,8 @@ tenon_bind_options options_of(const tenon_bind_options* given) {
   return options;
 }
 
-const cache::Stored& widest(const tenon_kernel* kernel) {
-  return kernel->layer->plan(kernel->layer->segments().back());
+const cache::Stored& widest(const runtime::Layer& layer) {
+  return layer.plan(layer.segments().back());
 }
 
 tenon_status open(std::unique_ptr<runtime::Library> library, tenon_library** out) {
@@ -152,6 +162,8 @@ tenon_status tenon_library_open(const char* database, const char* device, tenon_
   return guarded([&] {
     require(out, "out");
     *out = nullptr;
+    if (database != nullptr && *database == '\0')
+      throw UserError("database", "", "a path, or NULL for the default database");
     open(runtime::Library::open(database == nullptr ? "" : database,
                                 device == nullptr ? "auto" : device),
          out);
@@ -173,7 +185,12 @@ tenon_status tenon_library_open_bytes(const void* bytes, size_t size, const char
 void tenon_library_close(tenon_library* library) { delete library; }
 
 const char* tenon_library_device(const tenon_library* library) {
-  return library->library->device().id.c_str();
+  const char* id = nullptr;
+  guarded([&] {
+    require(library, "library");
+    id = library->library->device().id.c_str();
+  });
+  return id;
 }
 
 tenon_status tenon_bind_with(tenon_library* library, const char* program, const char* dims,
@@ -244,6 +261,9 @@ tenon_status tenon_launch_one(tenon_kernel* kernel, const void* x, void* y, int6
   if (m == 0) return TENON_OK;
   return guarded([&] {
     require(kernel, "kernel");
+    if (!kernel->layer->takes_one())
+      throw UserError("tenon_launch_one", "called for a program of several activations or outputs",
+                      "tenon_launch for those");
     const void* inputs[runtime::Layer::kMaxArguments];
     const std::size_t count = kernel->layer->input_count();
     inputs[0] = x;
@@ -263,13 +283,25 @@ const char* tenon_program_signature(const char* program) {
 }
 
 int tenon_kernel_reads(const tenon_kernel* kernel, int input) {
-  return input >= 0 && static_cast<std::size_t>(input) < kernel->layer->input_count() &&
-         kernel->layer->reads(static_cast<std::size_t>(input));
+  return of(kernel, 0, [&](const runtime::Layer& layer) -> int {
+    const auto index = static_cast<std::size_t>(input);
+    if (input < 0 || index >= layer.input_count())
+      throw UserError("input", std::to_string(input),
+                      "0 to " + std::to_string(layer.input_count() - 1));
+    return layer.reads(index);
+  });
 }
 
-int64_t tenon_kernel_m_min(const tenon_kernel* kernel) { return kernel->layer->m_min(); }
-int64_t tenon_kernel_m_max(const tenon_kernel* kernel) { return kernel->layer->m_max(); }
-const char* tenon_kernel_note(const tenon_kernel* kernel) { return kernel->layer->note().c_str(); }
+int64_t tenon_kernel_m_min(const tenon_kernel* kernel) {
+  return of(kernel, int64_t{0}, [](const runtime::Layer& layer) { return layer.m_min(); });
+}
+int64_t tenon_kernel_m_max(const tenon_kernel* kernel) {
+  return of(kernel, int64_t{0}, [](const runtime::Layer& layer) { return layer.m_max(); });
+}
+const char* tenon_kernel_note(const tenon_kernel* kernel) {
+  return of(kernel, static_cast<const char*>(nullptr),
+            [](const runtime::Layer& layer) { return layer.note().c_str(); });
+}
 
 tenon_status tenon_kernel_segment(const tenon_kernel* kernel, int64_t m, tenon_segment* out) {
   return guarded([&] {
@@ -293,15 +325,20 @@ tenon_status tenon_kernel_segment(const tenon_kernel* kernel, int64_t m, tenon_s
   });
 }
 
-int64_t tenon_kernel_plan(const tenon_kernel* kernel) { return widest(kernel).plan.id; }
+int64_t tenon_kernel_plan(const tenon_kernel* kernel) {
+  return of(kernel, int64_t{0}, [](const runtime::Layer& layer) { return widest(layer).plan.id; });
+}
 double tenon_kernel_stored_time_us(const tenon_kernel* kernel) {
-  return widest(kernel).measurement.time_us;
+  return of(kernel, 0.0,
+            [](const runtime::Layer& layer) { return widest(layer).measurement.time_us; });
 }
 const char* tenon_kernel_label(const tenon_kernel* kernel) {
-  return widest(kernel).mugraph.label.c_str();
+  return of(kernel, static_cast<const char*>(nullptr),
+            [](const runtime::Layer& layer) { return widest(layer).mugraph.label.c_str(); });
 }
 const char* tenon_kernel_schedule(const tenon_kernel* kernel) {
-  return widest(kernel).schedule.text.c_str();
+  return of(kernel, static_cast<const char*>(nullptr),
+            [](const runtime::Layer& layer) { return widest(layer).schedule.text.c_str(); });
 }
 
 tenon_status tenon_torch_register(void) {

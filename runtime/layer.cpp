@@ -24,7 +24,12 @@ std::size_t row_bytes(const std::string& name, const ir::Axes& axes, ir::DType d
 
 [[noreturn]] void out_of_bounds(std::int64_t m, std::int64_t low, std::int64_t high) {
   throw UserError("m", std::to_string(m),
-                  fmt::format("0, or {} to {}, the rows this layer was bound for", low, high));
+                  fmt::format("{} to {}, the rows this layer was bound for", low, high));
+}
+
+[[noreturn]] void null_tensor(const char* what, std::size_t index) {
+  throw UserError(fmt::format("{} {} of a launch", what, index), "NULL",
+                  "an address on the device");
 }
 
 }  // namespace
@@ -38,6 +43,10 @@ Layer::Layer(DispatchTable table, std::vector<std::unique_ptr<Executable>> execu
   if (input_row_bytes_.size() > kMaxArguments || output_row_bytes_.size() > kMaxArguments)
     throw UserError("inputs or outputs of a program", std::to_string(input_row_bytes_.size()),
                     fmt::format("at most {} of each", kMaxArguments));
+  takes_one_ = !input_row_bytes_.empty() && input_row_bytes_[0] > 0 &&
+               std::all_of(input_row_bytes_.begin() + 1, input_row_bytes_.end(),
+                           [](std::size_t bytes) { return bytes == 0; }) &&
+               output_row_bytes_.size() == 1;
 }
 
 const Segment& Layer::segment(std::int64_t m) const {
@@ -51,6 +60,10 @@ const Segment& Layer::segment(std::int64_t m) const {
 void Layer::launch(const void* const* inputs, void* const* outputs, std::int64_t m,
                    StreamHandle stream, bool dependent) {
   if (m == 0) return;
+  for (std::size_t i = 0; i < input_row_bytes_.size(); ++i)
+    if (inputs[i] == nullptr && input_row_bytes_[i] > 0) null_tensor("input", i);
+  for (std::size_t i = 0; i < output_row_bytes_.size(); ++i)
+    if (outputs[i] == nullptr) null_tensor("output", i);
   const Segment& found = segment(m);
   if (found.chunk == 0)
     executables_[found.plan]->launch(inputs, outputs, m, stream, dependent);
@@ -121,6 +134,9 @@ std::unique_ptr<Layer> Library::bind(const ir::Workload& workload, const BindOpt
   DispatchTable table =
       make_dispatch(*database_, query, options.m_min, m_max, is_row_wise(workload.program), why);
   if (table.segments.empty()) return nullptr;
+  for (std::size_t i = 0; i < inputs.size(); ++i)
+    if (inputs[i] == nullptr && signature.inputs[i].role == ir::Role::kParameter)
+      throw UserError("parameter " + signature.inputs[i].name, "NULL", "an address on the device");
   std::vector<std::unique_ptr<Executable>> executables;
   for (const cache::Stored& stored : table.plans) {
     std::unique_ptr<Executable> made = executable(stored);

@@ -37,7 +37,8 @@ class Layer {
 
   // One call. `inputs` in signature order; entries of parameters may be null: those given to bind
   // are meant. m = 0 does nothing. Takes no lock, allocates nothing once a stream has launched
-  // before, and may be captured. Throws UserError for an m out of bounds, DeviceError.
+  // before, and may be captured. Throws UserError for an m out of bounds and for an activation or
+  // output that is null, DeviceError.
   void launch(const void* const* inputs, void* const* outputs, std::int64_t m, StreamHandle stream,
               bool dependent);
 
@@ -48,6 +49,9 @@ class Layer {
   const std::vector<Segment>& segments() const { return table_.segments; }
   const std::string& note() const { return table_.note; }
   std::size_t input_count() const { return input_row_bytes_.size(); }
+  std::size_t output_count() const { return output_row_bytes_.size(); }
+  // Is the first input the only activation, and is there one output?
+  bool takes_one() const { return takes_one_; }
   // Does some launch read this parameter? Where not, the caller may free it after bind.
   bool reads(std::size_t input) const;
 
@@ -58,6 +62,7 @@ class Layer {
   DispatchTable table_;
   std::vector<std::unique_ptr<Executable>> executables_;
   std::vector<std::size_t> input_row_bytes_, output_row_bytes_;
+  bool takes_one_ = false;
 };
 
 // A database for one device, and the code of the plans that were bound from it.

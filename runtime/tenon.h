@@ -1,9 +1,10 @@
 /* The C API of Tenon's runtime: launch tuned kernels on the hot path.
  *
  * Every function that can fail returns a tenon_status; tenon_last_error() then holds one
- * sentence for the calling thread. Handles are opaque. Pointers to data are addresses on
- * the library's device, and streams are CUstream (NULL: the default stream; ignored on the
- * host). A kernel may be launched from several threads and on several streams at once; it is
+ * sentence of UTF-8 for the calling thread. Handles are opaque; a NULL handle is TENON_BAD_INPUT,
+ * and functions without a status give 0 or NULL for it and set the message. Pointers to data are
+ * addresses on the library's device, and streams are CUstream (NULL: the default stream; ignored on
+ * the host). A kernel may be launched from several threads and on several streams at once; it is
  * closed by one, after its launches have ended. A stream that launches kernels is destroyed
  * after its work has ended. */
 #ifndef TENON_RUNTIME_TENON_H_
@@ -43,8 +44,8 @@ TENON_API const char* tenon_version(void);
 /* Of the calling thread's last failure; valid until its next call. */
 TENON_API const char* tenon_last_error(void);
 
-/* Opens a tuning database (NULL: the default one) read-only for a device: "auto" (NULL too),
- * "host", "cuda:N". A folder without write permission serves. */
+/* Opens a tuning database (NULL: the default one; "" is an error) read-only for a device: "auto"
+ * (NULL too), "host", "cuda:N". A folder without write permission serves. */
 TENON_API tenon_status tenon_library_open(const char* database, const char* device,
                                           tenon_library** out);
 /* The same for a packed database (`tenon db pack`) in memory, as tenon_embed (CMake) puts it there;

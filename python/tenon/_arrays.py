@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from typing import Any, NamedTuple, Optional, Tuple
+from typing import Any, NamedTuple, Optional, Sequence, Tuple
 
 from ._native import BadInputError
 
@@ -25,6 +25,8 @@ _pointer.restype, _pointer.argtypes = c.c_void_p, [c.py_object, c.c_char_p]
 
 # DLPack's codes and bits. numpy has no bf16: its bits in uint16 are accepted where bf16 is meant.
 _DTYPES = {(2, 32): "fp32", (2, 16): "fp16", (4, 16): "bf16", (1, 16): "uint16"}
+_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "uint16": 2}
+_NUMPY_DTYPES = {"float32": "fp32", "float16": "fp16", "uint16": "uint16", "bfloat16": "bf16"}
 _DEVICES = {1: "cpu", 2: "cuda", 3: "cpu", 13: "cuda"}  # pinned host memory and managed memory too
 
 
@@ -38,17 +40,54 @@ class Array(NamedTuple):
     keep: Any
 
 
-def view(array: Any, name: str = "array", apart: Optional[Tuple[int, int]] = None) -> Array:
-    """Looks at `array` through DLPack. Raises BadInputError unless it is contiguous, row-major,
-    and of a type that Tenon has. With `apart` = (axes, stride), rows of so many last axes are
-    contiguous and `stride` elements apart."""
+def view(array: Any, name: str = "array", apart: Optional[Tuple[int, int]] = None, writable: bool = False) -> Array:
+    """Looks at `array` through DLPack (numpy's through its own interface, since DLPack has no way to
+    say that memory is read-only). Raises BadInputError unless it is contiguous, row-major, and of
+    a type that Tenon has; with `writable` also where it is read-only. With `apart` = (axes, stride),
+    rows of so many last axes are contiguous and `stride` elements apart."""
+    found, strides = _of_numpy(array, name, writable) if _is_numpy(array) else _of_dlpack(array, name)
+    shape = found.shape
+    expected = 1
+    for place, (extent, stride) in enumerate(zip(reversed(shape), reversed(strides))):
+        if apart is not None and place == apart[0]:
+            expected = apart[1]
+        if extent > 1 and stride != expected and 0 not in shape:
+            if apart is not None and place >= apart[0]:
+                raise BadInputError(f"{name} of shape {shape} has rows {stride} elements apart; this kernel was bound for {expected}")
+            raise BadInputError(f"{name} of shape {shape} is not contiguous in row-major order")
+        expected *= extent
+    if found.address % _BYTES[found.dtype]:
+        raise BadInputError(f"{name} is at address {found.address:#x}; a multiple of its elements' {_BYTES[found.dtype]} bytes is needed")
+    return found
+
+
+def _is_numpy(array: Any) -> bool:
+    return hasattr(array, "__array_interface__") and type(array).__module__.split(".")[0] == "numpy"
+
+
+def _of_numpy(array: Any, name: str, writable: bool) -> Tuple[Array, Sequence[float]]:
+    dtype = _NUMPY_DTYPES.get(array.dtype.name) if array.dtype.isnative else None
+    if dtype is None:
+        raise BadInputError(f"{name} has the element type {array.dtype.str}; float32, float16 and uint16 (bf16's bits) in the machine's byte order are accepted")
+    if writable and not array.flags.writeable:
+        raise BadInputError(f"{name} is read-only; results are written to it")
+    address = array.__array_interface__["data"][0]
+    # Bytes that are no whole elements stay fractions, which equal no expected stride.
+    strides = [stride // array.itemsize if stride % array.itemsize == 0 else stride / array.itemsize for stride in array.strides]
+    return (Array(address, array.shape, dtype, "cpu", 0, array), strides)
+
+
+def _of_dlpack(array: Any, name: str) -> Tuple[Array, Sequence[float]]:
     if not hasattr(array, "__dlpack__"):
         raise BadInputError(f"{name} is a {type(array).__name__}; an array that supports DLPack is accepted (numpy, torch, cupy …)")
     if getattr(array, "requires_grad", False):
         array = array.detach()
     # On a GPU stream -1 asks for no synchronization: the caller's stream orders the launch.
     on_cpu = array.__dlpack_device__()[0] == 1
-    capsule = array.__dlpack__() if on_cpu else array.__dlpack__(stream=-1)
+    try:
+        capsule = array.__dlpack__() if on_cpu else array.__dlpack__(stream=-1)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        raise BadInputError(f"{name} cannot be shared through DLPack: {error}") from error
     tensor = _Tensor.from_address(_pointer(capsule, b"dltensor"))
     shape = tuple(tensor.shape[i] for i in range(tensor.ndim))
     key = (tensor.dtype.code, tensor.dtype.bits)
@@ -62,17 +101,8 @@ def view(array: Any, name: str = "array", apart: Optional[Tuple[int, int]] = Non
         strides = [1] * tensor.ndim
         for i in range(tensor.ndim - 2, -1, -1):
             strides[i] = strides[i + 1] * shape[i + 1]
-    expected = 1
-    for place, (extent, stride) in enumerate(zip(reversed(shape), reversed(strides))):
-        if apart is not None and place == apart[0]:
-            expected = apart[1]
-        if extent > 1 and stride != expected and 0 not in shape:
-            if apart is not None and place >= apart[0]:
-                raise BadInputError(f"{name} of shape {shape} has rows {stride} elements apart; this kernel was bound for {expected}")
-            raise BadInputError(f"{name} of shape {shape} is not contiguous in row-major order")
-        expected *= extent
     address = (tensor.data or 0) + tensor.byte_offset
-    return Array(address, shape, _DTYPES[key], _DEVICES[tensor.device.type], tensor.device.index, (array, capsule))
+    return (Array(address, shape, _DTYPES[key], _DEVICES[tensor.device.type], tensor.device.index, (array, capsule)), strides)
 
 
 def empty_like_kind(model: Any, shape: Tuple[int, ...]) -> Any:

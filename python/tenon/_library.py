@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import ctypes as c
 import json
+import os
 from typing import Any, Dict, Mapping, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _native
@@ -45,12 +46,17 @@ class Library:
         if isinstance(database, (bytes, bytearray, memoryview)):
             check(lib.tenon_library_open_bytes(bytes(database), len(database), b"in memory", device.encode(), out))
         else:
-            check(lib.tenon_library_open(None if database is None else str(database).encode(), device.encode(), out))
+            check(lib.tenon_library_open(None if database is None else os.fsencode(database), device.encode(), out))
+
+    def _open(self) -> c.c_void_p:
+        if not self._handle:
+            raise BadInputError("the library is closed")
+        return self._handle
 
     @property
     def device(self) -> str:
         """"host" or "cuda:N"."""
-        return lib.tenon_library_device(self._handle).decode()
+        return lib.tenon_library_device(self._open()).decode()
 
     def bind(self, program: str, parameters: Mapping[str, Any], *, max_m: int = DEFAULT_MAX_M, min_m: int = 1,
              dtype: Optional[str] = None, attributes: Optional[Mapping[str, float]] = None,
@@ -68,6 +74,7 @@ class Library:
         such arrays, views of wider ones (`tenon optimize --row-stride`). `exclusive` promises that
         launches of exclusive kernels never overlap on the device, which admits plans that need it to themselves. Raises NotFoundError where the database
         holds nothing that fits."""
+        self._open()
         described = _laid_out(signature(program), layouts or {})
         names = [i["name"] for i in described["inputs"] if i["role"] == "parameter"]
         if sorted(parameters) != sorted(names):
@@ -87,13 +94,16 @@ class Library:
                     raise BadInputError(f"parameter {item['name']} has {extent} for dim {axis}, which is {extents[axis]} elsewhere")
             addresses[i] = array.address
         dtype = dtype or _common_dtype(views, described)
-        options = _native.BindOptions(c.sizeof(_native.BindOptions), min_m, int(dependent), int(exclusive), int(not vendor_library),
-                                      ",".join(f"{k}={v!r}" for k, v in attributes.items()).encode() if attributes else None,
+        for item in described["inputs"]:
+            if item["name"] in views:
+                _check_dtype(views[item["name"]], f"parameter {item['name']}", item, dtype)
+        options = _native.BindOptions(c.sizeof(_native.BindOptions), _native.int64(min_m, "min_m"), int(dependent), int(exclusive), int(not vendor_library),
+                                      ",".join(f"{k}={float(v)!r}" for k, v in attributes.items()).encode() if attributes else None,
                                       ";".join(f"{k}={v}".replace(" ", "") for k, v in layouts.items()).encode() if layouts else None,
                                       int(keep_weights),
                                       ",".join(f"{k}={v}" for k, v in row_strides.items()).encode() if row_strides else None)
         handle = c.c_void_p()
-        check(lib.tenon_bind_with(self._handle, program.encode(), ",".join(f"{k}={v}" for k, v in extents.items()).encode(), dtype.encode(),
+        check(lib.tenon_bind_with(self._open(), program.encode(), ",".join(f"{k}={v}" for k, v in extents.items()).encode(), dtype.encode(),
                                   c.byref(options), addresses, stream, c.byref(handle)))
         return Kernel(self, handle, described, extents, dtype, dependent, views, dict(row_strides or {}))
 
@@ -140,6 +150,12 @@ def _common_dtype(views: Mapping[str, Array], described: Mapping[str, Any]) -> s
     return types.pop()
 
 
+def _check_dtype(array: Array, name: str, item: Mapping[str, Any], dtype: str) -> None:
+    expected = dtype if item["dtype"] == "T" else item["dtype"]
+    if array.dtype != expected and not (expected == "bf16" and array.dtype == "uint16"):
+        raise BadInputError(f"{name} is {array.dtype}; {expected} is needed, the kernel's type")
+
+
 class Kernel:
     """A program bound to weights. Call it, or `launch` it with addresses."""
 
@@ -155,41 +171,49 @@ class Kernel:
         self._kept = [views[i["name"]].keep for n, i in enumerate(described["inputs"])
                       if i["name"] in views and lib.tenon_kernel_reads(handle, n)]
 
+    def _open(self) -> c.c_void_p:
+        if not self._handle:
+            raise BadInputError("the kernel is closed")
+        return self._handle
+
     @property
     def min_m(self) -> int:
-        return lib.tenon_kernel_m_min(self._handle)
+        return lib.tenon_kernel_m_min(self._open())
 
     @property
     def max_m(self) -> int:
-        return lib.tenon_kernel_m_max(self._handle)
+        return lib.tenon_kernel_m_max(self._open())
 
     @property
     def note(self) -> str:
         """What there is to say of the choice, as "stale: …"; "" when nothing."""
-        return lib.tenon_kernel_note(self._handle).decode()
+        return lib.tenon_kernel_note(self._open()).decode()
 
     def reads(self, parameter: str) -> bool:
         """Do launches read this parameter? Where not, its memory may be freed."""
         names = [i["name"] for i in self._described["inputs"]]
         if parameter not in names:
             raise BadInputError(f"parameter '{parameter}' is not one of {', '.join(names)}")
-        return bool(lib.tenon_kernel_reads(self._handle, names.index(parameter)))
+        return bool(lib.tenon_kernel_reads(self._open(), names.index(parameter)))
 
     def segment(self, m: int) -> Segment:
         """What serves `m` rows."""
         out = _native.SegmentStruct(c.sizeof(_native.SegmentStruct))
-        check(lib.tenon_kernel_segment(self._handle, m, c.byref(out)))
+        check(lib.tenon_kernel_segment(self._open(), _native.int64(m, "m"), c.byref(out)))
         return Segment(out.low, out.high, out.chunk, out.plan, out.tuned_m, out.time_us, out.label.decode(), out.schedule.decode())
 
     def launch(self, inputs: Sequence[int], outputs: Sequence[int], m: int, stream: Optional[int] = None) -> None:
         """One call over addresses: inputs in signature order (0 for parameters), outputs."""
+        for given_here, name in ((inputs, "inputs"), (outputs, "outputs")):
+            if len(given_here) != len(self._described[name]):
+                raise BadInputError(f"{len(given_here)} {name} were given; {self._described['program']} has {len(self._described[name])}")
         given = (c.c_void_p * len(inputs))(*inputs)
         made = (c.c_void_p * len(outputs))(*outputs)
-        check(lib.tenon_launch(self._handle, given, made, m, stream, self._dependent))
+        check(lib.tenon_launch(self._open(), given, made, _native.int64(m, "m"), stream, self._dependent))
 
     def launch_one(self, x: int, y: int, m: int, stream: Optional[int] = None) -> None:
         """`launch` for programs of one activation, their first input, and one output."""
-        status = lib.tenon_launch_one(self._handle, x, y, m, stream, self._dependent)
+        status = lib.tenon_launch_one(self._handle, x, y, _native.int64(m, "m"), stream, self._dependent)
         if status:
             check(status)
 
@@ -223,7 +247,7 @@ class Kernel:
             rows = count
             views.append(array)
         results = self._results(activations[0], lead, out)
-        made = [view(r, "out", self._apart(o)) for r, o in zip(results, self._described["outputs"])]
+        made = [view(r, "out", self._apart(o), writable=True) for r, o in zip(results, self._described["outputs"])]
         for item, array in zip(self._described["outputs"], made):
             self._check(array, item)
             if array.shape != lead + self._tail(item):
@@ -248,9 +272,7 @@ class Kernel:
         device = "host" if array.device == "cpu" else f"cuda:{array.index}"
         if device != self._device:
             raise BadInputError(f"{item['name']} is on {device}; this kernel was bound on {self._device}")
-        expected = self.dtype if item["dtype"] == "T" else item["dtype"]
-        if array.dtype != expected and not (expected == "bf16" and array.dtype == "uint16"):
-            raise BadInputError(f"{item['name']} is {array.dtype}; this kernel was bound for {expected}")
+        _check_dtype(array, item["name"], item, self.dtype)
         tail = self._tail(item)
         if len(array.shape) < len(tail) + 1 or array.shape[len(array.shape) - len(tail):] != tail:
             raise BadInputError(f"{item['name']} has shape {array.shape}; [rows, {', '.join(map(str, tail))}] is needed")

@@ -108,7 +108,14 @@ if lib.tenon_abi_version() != ABI_VERSION:
 
 
 def last_error() -> str:
-    return lib.tenon_last_error().decode()
+    return lib.tenon_last_error().decode(errors="replace")
+
+
+def int64(value: int, name: str) -> int:
+    """`value`, which ctypes would otherwise cut to 64 bits."""
+    if not -2**63 <= value < 2**63:
+        raise BadInputError(f"{name} is {value}; an integer of 64 bits is accepted")
+    return value
 
 
 def check(status: int) -> None:

@@ -181,6 +181,78 @@ class Package(unittest.TestCase):
         self.says(tenon.DeviceError, "cuda:99", lambda: tenon.Library(DATABASE, "cuda:99"))
         self.says(tenon.BadInputError, "Tenon database", lambda: tenon.Library(b"no database", "host"))
 
+    def test_closed_handles_are_named(self):
+        library = tenon.Library(DATABASE, device="host")
+        kernel = library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, max_m=4)
+        library.close()
+        library.close()
+        self.says(tenon.BadInputError, "the library is closed", lambda: library.device)
+        self.says(tenon.BadInputError, "the library is closed", lambda: library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}))
+        x = self.draw(3, K)
+        self.check(kernel(x), x)
+        kernel.close()
+        kernel.close()
+        for use in (lambda: kernel.note, lambda: kernel.max_m, lambda: kernel.min_m, lambda: kernel.reads("w"), lambda: kernel.segment(1),
+                    lambda: kernel(x)):
+            self.says(tenon.BadInputError, "the kernel is closed", use)
+        self.says(tenon.BadInputError, "kernel is 'NULL'", lambda: kernel.launch_one(x.ctypes.data, x.ctypes.data, 3))
+
+    def test_types_of_parameters_are_the_kernels(self):
+        half = {"g": self.g.astype(np.float16), "w": self.w.astype(np.float16)}
+        self.says(tenon.BadInputError, "parameter g is fp16; fp32 is needed", lambda: self.library.bind("rmsnorm_linear", half, dtype="fp32", max_m=4))
+        mixed = {"g": self.g, "w": self.w.astype(np.float16)}
+        self.says(tenon.BadInputError, "one type", lambda: self.library.bind("rmsnorm_linear", mixed, max_m=4))
+        # numpy's numbers are numbers.
+        self.says(tenon.NotFoundError, "eps", lambda: self.library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, max_m=4,
+                                                                         attributes={"eps": np.float64(0.5)}))
+        kernel = self.library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, max_m=4, attributes={"eps": np.float64(1e-6)})
+        x = self.draw(2, K)
+        self.check(kernel(x), x)
+
+    def test_read_only_and_odd_arrays(self):
+        x, w = self.draw(3, K), self.w.copy()
+        x.flags.writeable = w.flags.writeable = False
+        kernel = self.library.bind("rmsnorm_linear", {"g": self.g, "w": w}, max_m=4)
+        self.check(kernel(x), x)
+        out = np.empty((3, N), np.float32)
+        out.flags.writeable = False
+        self.says(tenon.BadInputError, "out is read-only", lambda: kernel(x, out=out))
+        self.says(tenon.BadInputError, "contiguous", lambda: kernel(x[:, ::-1]))
+        self.says(tenon.BadInputError, "contiguous", lambda: kernel(np.broadcast_to(x[:1], (3, K))))
+        self.says(tenon.BadInputError, "byte order", lambda: kernel(x.astype(">f4")))
+        self.says(tenon.BadInputError, "element type", lambda: kernel(x.astype(object)))
+        odd = np.frombuffer(b"\0" + x.tobytes(), np.uint8)[1:].view(np.float32).reshape(3, K)
+        self.says(tenon.BadInputError, "multiple of its elements' 4 bytes", lambda: kernel(odd))
+
+        class Refuses:
+            def __dlpack_device__(self):
+                return (1, 0)
+
+            def __dlpack__(self):
+                raise BufferError("no")
+        self.says(tenon.BadInputError, "cannot be shared through DLPack: no", lambda: kernel(Refuses()))
+
+    def test_launches_over_addresses_are_checked(self):
+        x, y = self.draw(3, K), np.empty((3, N), np.float32)
+        at = (x.ctypes.data, y.ctypes.data)
+        self.kernel.launch([at[0], 0, 0], [at[1]], 3)
+        self.check(y, x)
+        self.says(tenon.BadInputError, "1 inputs were given; rmsnorm_linear has 3", lambda: self.kernel.launch([at[0]], [at[1]], 3))
+        self.says(tenon.BadInputError, "0 outputs were given; rmsnorm_linear has 1", lambda: self.kernel.launch([at[0], 0, 0], [], 3))
+        self.says(tenon.BadInputError, "input 0 of a launch is 'NULL'", lambda: self.kernel.launch([0, 0, 0], [at[1]], 3))
+        self.says(tenon.BadInputError, "output 0 of a launch is 'NULL'", lambda: self.kernel.launch_one(at[0], 0, 3))
+        for m in (-1, 101, 2**63 - 1):
+            self.says(tenon.BadInputError, f"m is '{m}'; accepted: 1 to 100", lambda: self.kernel.launch_one(*at, m))
+        for m in (2**63, 2**64 + 3, -2**63 - 1):
+            self.says(tenon.BadInputError, "64 bits", lambda: self.kernel.launch_one(*at, m))
+            self.says(tenon.BadInputError, "64 bits", lambda: self.kernel.launch([at[0], 0, 0], [at[1]], m))
+            self.says(tenon.BadInputError, "64 bits", lambda: self.kernel.segment(m))
+        self.says(tenon.BadInputError, "m is '0'; accepted: 1 to 100", lambda: self.kernel.segment(0))
+
+    def test_messages_are_text_whatever_was_given(self):
+        self.says(tenon.BadInputError, "database is ''", lambda: tenon.Library("", "host"))
+        self.says(tenon.BadInputError, r"/nowhere/\\xff.db", lambda: tenon.Library(os.fsdecode(b"/nowhere/\xff.db"), "host"))
+
     def test_a_pack_of_a_newer_version(self):
         with open(os.environ["TENON_TEST_PACK"], "rb") as file:
             newer = bytearray(file.read())

@@ -14,7 +14,9 @@
 #include "ir/sha256.h"
 #include "ir/workload.h"
 #include "runtime/device.h"
+#include "runtime/layer.h"
 #include "runtime/tenon.hpp"
+#include "runtime/utf8.h"
 
 namespace tenon::runtime {
 namespace {
@@ -254,6 +256,87 @@ TEST_F(CApi, SaysWhatIsWrong) {
   EXPECT_EQ(kernel, nullptr);
   EXPECT_EQ(tenon_abi_version(), TENON_ABI_VERSION);
   tenon_library_close(library);
+}
+
+TEST_F(CApi, NullHandlesAndPointersAreNamed) {
+  store_winner();
+  const std::string kernel_is_null = "kernel is 'NULL'; accepted: a pointer that is not NULL";
+  EXPECT_EQ(tenon_library_device(nullptr), nullptr);
+  EXPECT_STREQ(tenon_last_error(), "library is 'NULL'; accepted: a pointer that is not NULL");
+  auto says_kernel = [&](auto got, auto expected) {
+    EXPECT_EQ(got, expected);
+    EXPECT_EQ(tenon_last_error(), kernel_is_null);
+    tenon_library_open("", nullptr, nullptr);  // another message
+  };
+  const char* nothing = nullptr;
+  says_kernel(tenon_kernel_note(nullptr), nothing);
+  says_kernel(tenon_kernel_label(nullptr), nothing);
+  says_kernel(tenon_kernel_schedule(nullptr), nothing);
+  says_kernel(tenon_kernel_reads(nullptr, 0), 0);
+  says_kernel(tenon_kernel_m_min(nullptr), 0);
+  says_kernel(tenon_kernel_m_max(nullptr), 0);
+  says_kernel(tenon_kernel_plan(nullptr), 0);
+  says_kernel(tenon_kernel_stored_time_us(nullptr), 0.0);
+  tenon_segment segment{};
+  segment.size = sizeof segment;
+  says_kernel(tenon_kernel_segment(nullptr, 1, &segment), TENON_BAD_INPUT);
+  float data[kK * kN] = {};
+  const void* inputs[] = {data, data, data};
+  void* outputs[] = {data};
+  says_kernel(tenon_launch(nullptr, inputs, outputs, 1, nullptr, 0), TENON_BAD_INPUT);
+  says_kernel(tenon_launch_one(nullptr, data, data, 1, nullptr, 0), TENON_BAD_INPUT);
+  tenon_library_close(nullptr);
+  tenon_kernel_close(nullptr);
+
+  tenon_library* library = nullptr;
+  EXPECT_EQ(tenon_library_open("", "host", &library), TENON_BAD_INPUT);
+  ASSERT_EQ(tenon_library_open(path_.c_str(), "host", &library), TENON_OK);
+  tenon_kernel* kernel = nullptr;
+  auto bind = [&] {
+    return tenon_bind(library, "rmsnorm_linear", "m=3,k=5,n=4", "fp32", 0, inputs, nullptr,
+                      &kernel);
+  };
+  inputs[2] = nullptr;
+  EXPECT_EQ(bind(), TENON_BAD_INPUT);
+  EXPECT_STREQ(tenon_last_error(), "parameter w is 'NULL'; accepted: an address on the device");
+  inputs[0] = nullptr, inputs[2] = data;  // activations are given to launches
+  ASSERT_EQ(bind(), TENON_OK) << tenon_last_error();
+  EXPECT_EQ(tenon_launch(kernel, inputs, outputs, 1, nullptr, 0), TENON_BAD_INPUT);
+  EXPECT_STREQ(tenon_last_error(),
+               "input 0 of a launch is 'NULL'; accepted: an address on the device");
+  EXPECT_EQ(tenon_launch_one(kernel, data, nullptr, 1, nullptr, 0), TENON_BAD_INPUT);
+  EXPECT_STREQ(tenon_last_error(),
+               "output 0 of a launch is 'NULL'; accepted: an address on the device");
+  EXPECT_EQ(tenon_kernel_segment(kernel, 0, &segment), TENON_BAD_INPUT);
+  EXPECT_EQ(tenon_kernel_reads(kernel, 3), 0);
+  EXPECT_STREQ(tenon_last_error(), "input is '3'; accepted: 0 to 2");
+  tenon_kernel_close(kernel);
+  tenon_library_close(library);
+}
+
+TEST(Utf8, KeepsSequencesAndWritesOtherBytesOut) {
+  EXPECT_EQ(utf8("µGraph – 行 🙂"), "µGraph – 行 🙂");
+  EXPECT_EQ(utf8(std::string("a\0b\n", 4)), "a\\x00b\\x0a");
+  EXPECT_EQ(utf8("\xff\xc3"), "\\xff\\xc3");                    // never; cut off
+  EXPECT_EQ(utf8("\xc0\x80"), "\\xc0\\x80");                    // overlong
+  EXPECT_EQ(utf8("\xed\xa0\x80"), "\\xed\\xa0\\x80");           // a surrogate
+  EXPECT_EQ(utf8("\xf4\x90\x80\x80"), "\\xf4\\x90\\x80\\x80");  // beyond U+10FFFF
+  EXPECT_EQ(tenon_library_open("\xff.db", "host", nullptr), TENON_BAD_INPUT);
+  tenon_library* library = nullptr;
+  EXPECT_EQ(tenon_library_open("/nowhere/\xff.db", "host", &library), TENON_BAD_INPUT);
+  EXPECT_NE(std::string(tenon_last_error()).find("/nowhere/\\xff.db"), std::string::npos);
+}
+
+// Four bytes a row where a tensor has rows, 0 for parameters.
+TEST(Layer, TakesOneWhereTheFirstInputIsTheOnlyActivation) {
+  auto takes_one = [](std::vector<std::size_t> inputs, std::vector<std::size_t> outputs) {
+    return Layer({}, {}, std::move(inputs), std::move(outputs)).takes_one();
+  };
+  EXPECT_TRUE(takes_one({4, 0, 0}, {4}));
+  EXPECT_FALSE(takes_one({4, 4, 0}, {4}));
+  EXPECT_FALSE(takes_one({0, 4}, {4}));
+  EXPECT_FALSE(takes_one({4, 0}, {4, 4}));
+  EXPECT_FALSE(takes_one({}, {4}));
 }
 
 }  // namespace
