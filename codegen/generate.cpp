@@ -346,6 +346,12 @@ class PlanBuilder {
       m.integer = size("m");
       launch.args.push_back(m);
     }
+    if (lowered.tile_rows) {
+      ir::Arg rows;
+      rows.kind = ir::ArgKind::kInt32;
+      rows.integer = *lowered.tile_rows;
+      launch.args.push_back(rows);
+    }
     return launch;
   }
 

@@ -104,8 +104,8 @@ std::vector<std::string> KernelWriter::member_names() const {
   return names;
 }
 
-std::string KernelWriter::hopper_entry(int maps, bool scratch, int threads, int blocks_per_sm,
-                                       const std::string& body) const {
+std::string KernelWriter::hopper_entry(int maps, bool scratch, bool tile_rows, int threads,
+                                       int blocks_per_sm, const std::string& body) const {
   std::string parameters, values;
   auto parameter = [&](const std::string& text) {
     parameters += (parameters.empty() ? "" : ", ") + text;
@@ -119,6 +119,7 @@ std::string KernelWriter::hopper_entry(int maps, bool scratch, int threads, int 
     values += (values.empty() ? "" : ", ") + m.name;
   }
   if (scratch && !takes_m_) parameter("unsigned* scratch");
+  if (tile_rows) parameter("int tile_rows");
   return fmt::format(
       "extern \"C\" __global__ void __launch_bounds__({}, {})\n{}({}) {{\n  const Args "
       "args{{{}}};\n{}}}\n",

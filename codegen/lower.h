@@ -15,7 +15,7 @@ struct MapArg {
   int input = -1;  // index in Dataflow::inputs
   ir::SizeExpr rows;
   std::int64_t columns = 0, row_stride = 0;  // elements
-  int box_rows = 0;
+  ir::SizeExpr box_rows;
   int promotion = 0;  // of L2 sectors, bytes
 };
 
@@ -57,6 +57,7 @@ struct Lowered {
   std::optional<ir::SizeExpr> scratch;  // zeroed workspace, elements of 4 bytes; after the outputs
   std::optional<Repack> repack;
   std::optional<Pad> pad;
+  std::optional<ir::SizeExpr> tile_rows;  // last of the arguments
   // The entry's arguments: inputs and outputs of the dataflow in order, then partials and
   // counters where there is a workspace, then m where there is a dynamic dim.
 };
@@ -90,9 +91,9 @@ class KernelWriter {
   std::string parts_entry(int threads, const std::string& body) const;
   // Members of Args in order.
   std::vector<std::string> member_names() const;
-  // The same for a kernel that takes `maps` tensor maps (map0, map1 …) and, where it has one, a
-  // scratch buffer; `body` sees them and `args`.
-  std::string hopper_entry(int maps, bool scratch, int threads, int blocks_per_sm,
+  // The same for a kernel that takes `maps` tensor maps (map0, map1 …) and, where it has them, a
+  // scratch buffer and `tile_rows`; `body` sees them and `args`.
+  std::string hopper_entry(int maps, bool scratch, bool tile_rows, int threads, int blocks_per_sm,
                            const std::string& body) const;
   // C++ expression of the number of rows.
   std::string rows_expression() const;

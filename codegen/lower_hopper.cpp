@@ -132,18 +132,18 @@ class HopperLowering {
   }
 
   void add_map(int input, const std::string& rows, std::int64_t columns, std::int64_t stride,
-               std::int64_t box_rows, int promotion) {
+               const ir::SizeExpr& box_rows, int promotion) {
     MapArg map;
     map.input = input;
     map.rows = writer_.size(rows);
     map.columns = columns;
     map.row_stride = stride;
-    map.box_rows = static_cast<int>(box_rows);
+    map.box_rows = box_rows;
     map.promotion = promotion;
     out_.maps.push_back(map);
   }
 
-  void add_maps(std::int64_t box_x, std::int64_t box_w, int promotion) {
+  void add_maps(const ir::SizeExpr& box_x, std::int64_t box_w, int promotion) {
     add_map(form_.x, writer_.rows_size(), k_read(), x_stride(), box_x, promotion);
     add_map(form_.w, std::to_string(form_.n), k_read(), w_stride(), box_w, promotion);
   }
@@ -219,7 +219,7 @@ class HopperLowering {
     out_.cluster = p.share;
     const std::int64_t tiles = (form_.n + p.tile_n - 1) / p.tile_n;
     out_.grid_x = ir::SizeExpr((tiles + p.share - 1) / p.share * p.share);
-    add_maps(p.rows / p.share, p.tile_n, 0);
+    add_maps(std::int64_t{p.rows / p.share}, p.tile_n, 0);
     std::string fast = fmt::format(
         "  tenon::device::small_m::run_multicast<Config, tenon::device::small_m::{}, Stats, "
         "Epilogue>(&map0, &map1, {}, args);\n",
@@ -255,14 +255,18 @@ class HopperLowering {
     static const char* kWalks[] = {"kStraight", "kOwnFirst", "kOwnTailFirst"};
     c.add("tenon::device::gemm::Walk", "kWalk",
           fmt::format("tenon::device::gemm::Walk::{}", kWalks[p.rotate]));
-    c.number("kSlices", p.slices).number("kRowSlots", p.row_slots).boolean("kWideStores", wide);
+    c.number("kSlices", p.slices).number("kRowSlots", p.row_slots);
+    c.add("tenon::device::gemm::Stores", "kStores",
+          fmt::format("tenon::device::gemm::Stores::{}", !wide      ? "kNarrow"
+                                                         : p.stores ? "kShuffled"
+                                                                    : "kStaged"));
     config_ = c.build(" : tenon::device::gemm::Defaults");
     config_ += fmt::format(
         "using Plan = tenon::device::gemm::Plan<Config, tenon::device::gemm::{}, Stats>;\n",
         type());
     ir::GemmParams shared = p;
     out_.shared_bytes =
-        ir::gemm_shared_bytes(shared, form_.sums) - (wide ? 0 : p.consumers * 4 * 2048);
+        ir::gemm_shared_bytes(shared, form_.sums) - (wide || p.stores ? 0 : p.consumers * 4 * 2048);
     config_ +=
         fmt::format("static_assert(Plan::kSharedBytes == {}, \"ir/hopper_family.cpp agrees\");\n",
                     out_.shared_bytes);
@@ -283,7 +287,11 @@ class HopperLowering {
       out_.grid_x = writer_.size(
           p.split_k > 1 ? fmt::format("{} * {}", tiles, p.cluster())
                         : fmt::format("min({}, {}) * {}", tiles, resident, p.cluster()));
-    add_maps(p.tile_m / p.cluster_n, p.tile_n / p.cluster_m, p.promotion);
+    // The rows shared out evenly over the tiles (Operands::tile_rows), and a block's part of them.
+    const std::string atoms = fmt::format("ceildiv({}, {} * {})", writer_.rows_size(),
+                                          8 * p.cluster_n * p.cluster_m, tiles_m);
+    out_.tile_rows = writer_.size(fmt::format("{} * {}", 8 * p.cluster_n, atoms));
+    add_maps(writer_.size("8 * " + atoms), p.tile_n / p.cluster_m, p.promotion);
     std::string workspace = "nullptr";
     if (p.exchanges_sums()) {
       // gemm/workspace.cuh: four words, then for every row its sums and their slices, two words
@@ -299,7 +307,7 @@ class HopperLowering {
         "      tenon::device::gemm::Operands<tenon::device::gemm::{0}>{{reinterpret_cast<const "
         "tenon::device::gemm::{0}*>(args.{1}), {2}, nullptr,\n"
         "          reinterpret_cast<tenon::device::gemm::{0}*>(args.{3}), {4}, nullptr, {5}, {6}, "
-        "{7}, {8}}},\n      args);\n",
+        "{7}, {8}, tile_rows}},\n      args);\n",
         type(), x(), x_stride(), y(), form_.y_stride, workspace, writer_.rows_expression(), form_.n,
         k_read());
     std::string condition = fmt::format("tenon::device::portable::aligned(args.{}, 16)", x());
@@ -308,8 +316,9 @@ class HopperLowering {
   }
 
   void entry(int blocks_per_sm, const std::string& text) {
-    entry_text_ = writer_.hopper_entry(static_cast<int>(out_.maps.size()), out_.scratch.has_value(),
-                                       out_.threads, blocks_per_sm, text);
+    entry_text_ =
+        writer_.hopper_entry(static_cast<int>(out_.maps.size()), out_.scratch.has_value(),
+                             out_.tile_rows.has_value(), out_.threads, blocks_per_sm, text);
   }
 
   void add_pad() {

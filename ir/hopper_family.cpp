@@ -245,6 +245,9 @@ Reason illegal_gemm(const StreamedProduct& f, const GemmParams& p, const Target&
   if (!flag(p.raster) || p.group < 1 || p.group > 64) return "raster is 0 or 1, group 1 to 64";
   if (p.producer_registers < 24 || p.producer_registers > 96 || p.producer_registers % 8)
     return "producer_registers is a multiple of 8 from 24 to 96";
+  if (!flag(p.stores)) return fmt::format("stores={} is not 0 or 1", p.stores);
+  if (p.stores == 1 && (f.n % 8 || f.y_stride % 8))
+    return "rows of y are not multiples of 16 bytes: they are stored element by element";
   if (p.slices < 1 || p.slices > 64 || p.row_slots < 1 || p.row_slots > 16 || !flag(p.late_trigger))
     return "slices is 1 to 64, row_slots 1 to 16";
   if (p.promotion != 128 && p.promotion != 256) return "promotion is 128 or 256";
@@ -315,6 +318,7 @@ KernelSchedule schedule_of(const GemmParams& p, bool all = false) {
   put(s.params, "row_slots", p.row_slots, d.row_slots, all);
   put(s.params, "promotion", p.promotion, d.promotion, all);
   put(s.params, "late_trigger", p.late_trigger, d.late_trigger, all);
+  put(s.params, "stores", p.stores, d.stores, all);
   return s;
 }
 
@@ -440,7 +444,9 @@ std::vector<KernelSchedule> candidates_gemm(const StreamedProduct& f) {
                   p.producer_registers = p.ping_pong && statistics == 2 ? 48 : 56;
                 // More rows of X than the L2 has room for: W in groups, X from top to bottom.
                 p.raster = f.m > 8192 && group == 8;
-                p.stages = 10;
+                // Few rows: what stores leave free of shared memory makes the ring deeper.
+                p.stores = !large && f.n % 8 == 0 && f.y_stride % 8 == 0;
+                p.stages = 12;
                 while (p.stages > 2 && gemm_shared_bytes(p, f.sums) > kSharedLimit) --p.stages;
                 out.push_back(schedule_of(p));
               }
@@ -498,7 +504,7 @@ GemmParams gemm_params(const KernelSchedule& s) {
       read("producer_registers", p.producer_registers);
   read("statistics", p.statistics), read("slices", p.slices), read("rotate", p.rotate),
       read("row_slots", p.row_slots), read("promotion", p.promotion),
-      read("late_trigger", p.late_trigger);
+      read("late_trigger", p.late_trigger), read("stores", p.stores);
   return p;
 }
 
@@ -550,8 +556,8 @@ std::int64_t multicast_shared_bytes(const MulticastParams& p) {
 
 std::int64_t gemm_shared_bytes(const GemmParams& p, int sums) {
   int blocks = p.tile_m / 64 / (p.ping_pong ? 1 : p.consumers);
-  std::int64_t bytes =
-      std::int64_t{p.stages} * (p.tile_m + p.tile_n) * 128 + p.consumers * 4 * 2048;
+  std::int64_t bytes = std::int64_t{p.stages} * (p.tile_m + p.tile_n) * 128 +
+                       (p.stores == 0 ? p.consumers * 8192 : 0);
   bytes += std::int64_t{p.split_k - 1} * blocks * (p.tile_n / 8 / p.split_k * 16 + 2 * sums * 4) *
            128 * p.consumers;
   if (sums > 0 && p.statistics != 4) bytes += std::int64_t{2} * p.tile_m * sums * 4;

@@ -65,6 +65,7 @@ struct GemmParams {
   // 0 none, 2 rows once a launch, 3 slices by tiles, 4 by every tile, 5 rows by spare blocks
   int statistics = 0;
   int slices = 8, rotate = 0, row_slots = 3, promotion = 256, late_trigger = 0;
+  int stores = 0;  // 0 staged in shared memory, 1 shuffled between lanes
   int cluster() const { return cluster_m * cluster_n * split_k; }
   int threads() const { return 128 * (consumers + 1); }
   // Blocks wait for what others publish, so all must be resident.

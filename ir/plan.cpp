@@ -121,7 +121,7 @@ Json print_tensor_map(const TensorMapSpec& map) {
           {"rows", map.rows.text()},
           {"columns", map.columns.text()},
           {"row_stride", map.row_stride.text()},
-          {"box_rows", map.box_rows},
+          {"box_rows", map.box_rows.text()},
           {"box_columns", map.box_columns},
           {"swizzle_bytes", map.swizzle_bytes},
           {"l2_promotion_bytes", map.l2_promotion_bytes}};
@@ -170,6 +170,7 @@ class Field {
     return fields;
   }
 
+  bool is_integer() const { return json_->is_number_integer(); }
   std::int64_t integer(std::int64_t low, std::int64_t high) const {
     const std::string accepted = fmt::format("an integer from {} to {}", low, high);
     if (!json_->is_number_integer()) fail(accepted);
@@ -348,7 +349,9 @@ TensorMapSpec parse_tensor_map(const Field& field, const Dims& dims) {
   map.rows = field["rows"].size(dims);
   map.columns = field["columns"].size(dims);
   map.row_stride = field["row_stride"].size(dims);
-  map.box_rows = static_cast<int>(field["box_rows"].integer(1, 256));
+  // Plans of earlier versions have a number here.
+  map.box_rows = field["box_rows"].is_integer() ? SizeExpr(field["box_rows"].integer(1, 256))
+                                                : field["box_rows"].size(dims);
   map.box_columns = static_cast<int>(field["box_columns"].integer(1, 256));
   map.swizzle_bytes = static_cast<int>(field["swizzle_bytes"].integer(0, 128));
   map.l2_promotion_bytes = static_cast<int>(field["l2_promotion_bytes"].integer(0, 256));

@@ -60,7 +60,8 @@ struct Buffer {
 struct TensorMapSpec {
   int buffer = -1;
   SizeExpr rows, columns, row_stride;  // elements
-  int box_rows = 0, box_columns = 0;
+  SizeExpr box_rows;                   // 1 to 256, as box_columns
+  int box_columns = 0;
   int swizzle_bytes = 0;  // 0, 32, 64 or 128
   int l2_promotion_bytes = 0;
 };

@@ -204,12 +204,13 @@ class PlanChecker {
     const TensorMapSpec& map = plan_.tensor_maps[i];
     const std::string field = fmt::format("tensor_maps[{}]", i);
     const Buffer& buffer = buffer_at(map.buffer, field + ".buffer");
-    if (map.box_rows < 1 || map.box_rows > 256) fail(field + ".box_rows", map.box_rows, "1 to 256");
     if (map.box_columns < 1 || map.box_columns > 256)
       fail(field + ".box_columns", map.box_columns, "1 to 256");
     check_bytes(field + ".swizzle_bytes", map.swizzle_bytes, {0, 32, 64, 128});
     check_bytes(field + ".l2_promotion_bytes", map.l2_promotion_bytes, {0, 64, 128, 256});
     for_each_m(field, [&](const std::int64_t* extents) {
+      const std::int64_t box_rows = map.box_rows.evaluate(extents);
+      if (box_rows < 1 || box_rows > 256) fail(field + ".box_rows", box_rows, "1 to 256");
       const std::int64_t rows = map.rows.evaluate(extents);
       const std::int64_t columns = map.columns.evaluate(extents);
       const std::int64_t stride = map.row_stride.evaluate(extents);

@@ -179,9 +179,12 @@ KernelCost gemm_cost(const ir::StreamedProduct& f, const ir::GemmParams& p, doub
   cost.compute_us = compute;
 
   const double running = std::min(clusters, resident) * p.cluster();
+  // Copies bring a tile's rows only (Operands::tile_rows in codegen/device/gemm/plan.cuh).
+  const double unit = 8.0 * p.cluster_n,
+               tiles_m = ceil_div(ceil_div(m, p.tile_m), p.cluster_m) * p.cluster_m;
+  const double tile_rows = unit * ceil_div(m, unit * tiles_m);
   const double stage =
-      (static_cast<double>(p.tile_m) / p.cluster_n + static_cast<double>(p.tile_n) / p.cluster_m) *
-      64 * 2;
+      (tile_rows / p.cluster_n + static_cast<double>(p.tile_n) / p.cluster_m) * 64 * 2;
   const double rate = std::min(memory_rate(t), running * p.stages * stage / kDramLatencyUs);
   // Few blocks cannot draw the device's whole rate.
   cost.memory_us = bytes / (rate * std::min(1.0, running / kReaders));

@@ -58,7 +58,8 @@ const std::map<std::string, std::map<std::string, Values>>& known_values() {
         {"rotate", {0, 1, 2}},
         {"row_slots", {3, 6, 8}},
         {"promotion", {128, 256}},
-        {"late_trigger", {0, 1}}}}};
+        {"late_trigger", {0, 1}},
+        {"stores", {0, 1}}}}};
   return all;
 }
 

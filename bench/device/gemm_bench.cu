@@ -283,7 +283,7 @@ struct Kernel {
     external_sums<<<(shape.m + 255) / 256, 256, 0, stream>>>(p.moments, shape.m,
                                                              std::max(1, s.sums()), row_sums);
     for (void* x : p.x)
-      x_maps.push_back(make_map(x, shape.m, shape.k, s.number("tm") / s.number("cn"), p.fp16,
+      x_maps.push_back(make_map(x, shape.m, shape.k, s.tile_rows(shape.m) / s.number("cn"), p.fp16,
                                 s.number("promo")));
     for (void* w : p.w)
       w_maps.push_back(make_map(w, shape.n, shape.k, s.number("tn") / s.number("cm"), p.fp16,
@@ -323,6 +323,7 @@ struct Kernel {
     long long x_stride = s.k, y_stride = s.n;
     float inverse_k = 1.f / s.k, epsilon = kEpsilon;
     const float *column_sums = problem->column_sums, *bias = problem->bias;
+    int tile_rows = schedule.tile_rows(s.m);
     void* arguments[] = {&x_maps[call % x_maps.size()],
                          &w_maps[call % w_maps.size()],
                          &x,
@@ -338,7 +339,8 @@ struct Kernel {
                          &inverse_k,
                          &epsilon,
                          &column_sums,
-                         &bias};
+                         &bias,
+                         &tile_rows};
     CUlaunchAttribute attributes[2];
     const CUlaunchConfig config = launch_config(attributes, grid, schedule.number("pdl") != 0);
     CHECK(cuLaunchKernelEx(&config, function, arguments, nullptr));

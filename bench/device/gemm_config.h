@@ -18,10 +18,11 @@ namespace gemm_bench {
 //   hx hw hy   cache hints n|f|l                    pr           producer registers
 //   pdl late   dependent launch, late trigger       stats        none|ext|rows|slices|tile|spare
 //   sl rs      slices, row slots                    rot          walk: 0 straight, 1 own slice
-//   first, packed     packed weights                                    2 own part of the tail
-//   first wide       wide stores                          promo        L2 promotion of the tensor
-//   maps, type       bf16|fp16                                         128|256 (the launcher's)
+//              first, 2 own part of the tail first      packed       packed weights
+//   wide       stores: 0 narrow, 1 staged, 2 shuffled   type         bf16|fp16
 //   form       rms|layer
+// and what is the launcher's business: promo (L2 promotion of the tensor maps, 128|256), even (rows
+// shared out evenly over the tiles, 0|1).
 struct Schedule {
   std::map<std::string, std::string> values;
 
@@ -31,7 +32,8 @@ struct Schedule {
         {"cm", "1"},       {"cn", "1"},      {"sk", "1"},     {"ra", "m"},   {"gr", "8"},
         {"hx", "n"},       {"hw", "n"},      {"hy", "n"},     {"pr", "40"},  {"pdl", "0"},
         {"stats", "none"}, {"sl", "8"},      {"packed", "0"}, {"wide", "1"}, {"type", "bf16"},
-        {"form", "rms"},   {"promo", "256"}, {"late", "0"},   {"rs", "3"},   {"rot", "0"}};
+        {"form", "rms"},   {"promo", "256"}, {"late", "0"},   {"rs", "3"},   {"rot", "0"},
+        {"even", "1"}};
     return table;
   }
   std::string text(const std::string& key) const {
@@ -42,9 +44,9 @@ struct Schedule {
 
   std::string name() const {
     std::string out;
-    for (const char* key : {"type", "form", "tm",     "tn",   "st",    "co",  "pp",  "cm",    "cn",
-                            "sk",   "ra",   "gr",     "hx",   "hw",    "hy",  "pr",  "stats", "sl",
-                            "rot",  "rs",   "packed", "wide", "promo", "pdl", "late"}) {
+    for (const char* key : {"type", "form", "tm",     "tn",   "st",    "co",  "pp",   "cm",    "cn",
+                            "sk",   "ra",   "gr",     "hx",   "hw",    "hy",  "pr",   "stats", "sl",
+                            "rot",  "rs",   "packed", "wide", "promo", "pdl", "late", "even"}) {
       const bool always = std::string(key) == "tm" || std::string(key) == "tn" ||
                           std::string(key) == "st" || std::string(key) == "stats";
       if (!always && text(key) == defaults().at(key)) continue;
@@ -67,7 +69,7 @@ struct Schedule {
     const int tm = number("tm"), tn = number("tn"), sk = number("sk"), co = number("co");
     const int blocks = tm / 64 / team();
     int bytes = number("st") * (tm + tn) * 128;
-    if (number("wide")) bytes += co * 4 * 2048;
+    if (number("wide") == 1) bytes += co * 4 * 2048;
     bytes += (sk - 1) * blocks * (tn / 8 / sk * 16 + 2 * sums() * 4) * 128 * co;
     if (reads_sums()) bytes += 2 * tm * sums() * 4;
     const bool rows = text("stats") == "rows";
@@ -115,6 +117,12 @@ struct Schedule {
   int cluster_tiles(int m, int n) const {
     auto up = [](int a, int b) { return (a + b - 1) / b; };
     return up(m, number("tm") * number("cm")) * up(n, number("tn") * number("cn"));
+  }
+  // Rows of X that a tile takes (Operands::tile_rows).
+  int tile_rows(int m) const {
+    auto up = [](int a, int b) { return (a + b - 1) / b; };
+    const int unit = 8 * number("cn"), tiles = up(m, number("tm") * number("cm")) * number("cm");
+    return number("even") ? unit * up(m, unit * tiles) : number("tm");
   }
   int padded_rows(int m) const {
     const int unit = number("tm") * number("cm");
@@ -165,7 +173,8 @@ struct Schedule {
     constant("Walk", "kWalk", std::string("Walk::") + walks[number("rot")]);
     constant("int", "kRowSlots", text("rs"));
     constant("bool", "kPackedWeights", text("packed"));
-    constant("bool", "kWideStores", text("wide"));
+    const char* stores[] = {"kNarrow", "kStaged", "kShuffled"};
+    constant("Stores", "kStores", std::string("Stores::") + stores[number("wide")]);
     s << "};\n";
     if (text("form") == "rms") {
       s << R"(struct Stats {
@@ -212,10 +221,11 @@ struct Epilogue {
          "       const T* x, long long x_stride, const T* packed_w, T* y, long long y_stride,\n"
          "       const float* row_sums, unsigned* workspace, int m, int n, int k, float "
          "inverse_k,\n"
-         "       float epsilon, const float* column_sums, const float* bias) {\n"
+         "       float epsilon, const float* column_sums, const float* bias, int tile_rows) {\n"
          "  run<Config, T, Stats, Epilogue>(\n"
          "      x_map, w_map,\n"
-         "      Operands<T>{x, x_stride, packed_w, y, y_stride, row_sums, workspace, m, n, k},\n"
+         "      Operands<T>{x, x_stride, packed_w, y, y_stride, row_sums, workspace, m, n, k,\n"
+         "                  tile_rows},\n"
          "      Epilogue::Args{inverse_k, epsilon, column_sums, bias});\n"
          "}\n";
     return s.str();

@@ -326,9 +326,9 @@ class Code {
       if (arg.kind == ir::ArgKind::kBuffer) text += name(arg.buffer);
       if (arg.kind != ir::ArgKind::kTensorMap) continue;
       const ir::TensorMapSpec& map = plan_.tensor_maps[static_cast<std::size_t>(arg.tensor_map)];
-      text +=
-          fmt::format("{} {} {} {} {} {} {}", name(map.buffer), map.rows.text(), map.columns.text(),
-                      map.row_stride.text(), map.box_rows, map.box_columns, map.swizzle_bytes);
+      text += fmt::format("{} {} {} {} {} {} {}", name(map.buffer), map.rows.text(),
+                          map.columns.text(), map.row_stride.text(), map.box_rows.text(),
+                          map.box_columns, map.swizzle_bytes);
     }
     return text;
   }

@@ -14,10 +14,8 @@ TensorMapCache::TensorMapCache(const Driver& driver, const ir::TensorMapSpec& sp
     throw DeviceError(
         "the CUDA driver is too old for this plan: it lacks cuTensorMapEncodeTiled (CUDA 12 or "
         "later is needed)");
-  auto box = [](int n) { return n >= 1 && n <= 256; };
-  if (!box(spec.box_rows) || !box(spec.box_columns))
-    throw UserError("box of a tensor map", fmt::format("{} x {}", spec.box_rows, spec.box_columns),
-                    "1 to 256 each way");
+  if (spec.box_columns < 1 || spec.box_columns > 256)
+    throw UserError("columns of a tensor map's box", std::to_string(spec.box_columns), "1 to 256");
   if (spec.swizzle_bytes != 0 && spec.swizzle_bytes != 32 && spec.swizzle_bytes != 64 &&
       spec.swizzle_bytes != 128)
     throw UserError("swizzle of a tensor map", std::to_string(spec.swizzle_bytes),
@@ -30,7 +28,8 @@ TensorMapCache::TensorMapCache(const Driver& driver, const ir::TensorMapSpec& sp
 void TensorMapCache::get(CUtensorMap& to, CUdeviceptr address, const std::int64_t* extents) {
   const Shape shape{address, static_cast<std::uint64_t>(spec_.rows.evaluate(extents)),
                     static_cast<std::uint64_t>(spec_.columns.evaluate(extents)),
-                    static_cast<std::uint64_t>(spec_.row_stride.evaluate(extents))};
+                    static_cast<std::uint64_t>(spec_.row_stride.evaluate(extents)),
+                    static_cast<std::uint64_t>(spec_.box_rows.evaluate(extents))};
   for (const Entry& entry : entries_)
     if (read(entry, shape, to)) return;
   encode(to, shape);
@@ -40,8 +39,8 @@ void TensorMapCache::get(CUtensorMap& to, CUdeviceptr address, const std::int64_
 bool TensorMapCache::read(const Entry& entry, const Shape& shape, CUtensorMap& to) {
   const std::uint32_t before = entry.sequence.load(std::memory_order_acquire);
   if (before == 0 || (before & 1)) return false;
-  const std::uint64_t key[4] = {shape.address, shape.rows, shape.columns, shape.row_stride};
-  for (std::size_t i = 0; i < 4; ++i)
+  const auto key = key_of(shape);
+  for (std::size_t i = 0; i < key.size(); ++i)
     if (entry.key[i].load(std::memory_order_acquire) != key[i]) return false;
   std::uint64_t words[kWords];
   for (std::size_t i = 0; i < kWords; ++i)
@@ -57,10 +56,11 @@ void TensorMapCache::write(Entry& entry, const Shape& shape, const CUtensorMap& 
   if ((before & 1) ||
       !entry.sequence.compare_exchange_strong(before, before + 1, std::memory_order_acq_rel))
     return;
-  const std::uint64_t key[4] = {shape.address, shape.rows, shape.columns, shape.row_stride};
+  const auto key = key_of(shape);
   std::uint64_t words[kWords];
   std::memcpy(words, &from, sizeof from);
-  for (std::size_t i = 0; i < 4; ++i) entry.key[i].store(key[i], std::memory_order_release);
+  for (std::size_t i = 0; i < key.size(); ++i)
+    entry.key[i].store(key[i], std::memory_order_release);
   for (std::size_t i = 0; i < kWords; ++i)
     entry.words[i].store(words[i], std::memory_order_release);
   entry.sequence.store(before + 2, std::memory_order_release);
@@ -83,7 +83,7 @@ void TensorMapCache::encode(CUtensorMap& to, const Shape& shape) const {
   const cuuint64_t dims[2] = {shape.columns, shape.rows};
   const cuuint64_t strides[1] = {shape.row_stride * size};
   const cuuint32_t box[2] = {static_cast<cuuint32_t>(spec_.box_columns),
-                             static_cast<cuuint32_t>(spec_.box_rows)};
+                             static_cast<cuuint32_t>(shape.box_rows)};
   const cuuint32_t steps[2] = {1, 1};
   CUresult result = driver_.tensor_map_encode(
       &to, type, 2, reinterpret_cast<void*>(shape.address), dims, strides, box, steps,

@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <tuple>
 
 #include "ir/plan.h"
 #include "runtime/cuda/driver.h"
@@ -24,11 +25,15 @@ class TensorMapCache {
  private:
   static constexpr std::size_t kWords = sizeof(CUtensorMap) / sizeof(std::uint64_t);
   struct Shape {
-    std::uint64_t address, rows, columns, row_stride;
+    std::uint64_t address, rows, columns, row_stride, box_rows;
   };
+  using Key = std::array<std::uint64_t, 5>;
+  static Key key_of(const Shape& shape) {
+    return {shape.address, shape.rows, shape.columns, shape.row_stride, shape.box_rows};
+  }
   struct Entry {
     std::atomic<std::uint32_t> sequence{0};  // odd while it is written; 0: empty
-    std::array<std::atomic<std::uint64_t>, 4> key{};
+    std::array<std::atomic<std::uint64_t>, std::tuple_size_v<Key>> key{};
     std::array<std::atomic<std::uint64_t>, kWords> words{};
   };
 

@@ -232,6 +232,56 @@ TEST(HopperFamilies, RowsThatTheCopyEnginesCannotReadAreCopiedBefore) {
   }
 }
 
+// Rows are shared out over the tiles that they need at least, in atoms of 8 for each block that
+// loads a part.
+TEST(HopperFamilies, RowsAreSharedOutEvenlyOverTiles) {
+  Fixture f = fixture("rmsnorm_one_pass");
+  const ir::Target t = ir::target_from_name("sm_90a");
+  ir::Workload w = testing::workload(f, 300, 512, 512, ir::DType::kBF16);
+  struct Case {
+    const char* schedule;
+    std::int64_t m, tile_rows, box_rows;
+  };
+  for (const Case& c : {
+           Case{"gemm(statistics=2, tile_m=128, tile_n=96, stages=5)", 1, 8, 8},
+           {"gemm(statistics=2, tile_m=128, tile_n=96, stages=5)", 100, 104, 104},
+           {"gemm(statistics=2, tile_m=128, tile_n=96, stages=5)", 128, 128, 128},
+           {"gemm(statistics=2, tile_m=128, tile_n=96, stages=5)", 129, 72, 72},    // 2 tiles
+           {"gemm(statistics=2, tile_m=128, tile_n=96, stages=5)", 300, 104, 104},  // 3 tiles
+           // Two blocks load halves of a tile's 200 rows, 100 each: 13 atoms.
+           {"gemm(cluster_n=2, statistics=2, tile_m=256, tile_n=96, stages=3)", 200, 208, 104},
+           // Two tiles to a cluster: 300 rows are 3 tiles of 2 clusters, so 4 of 75 rows.
+           {"gemm(cluster_m=2, statistics=2, tile_m=128, tile_n=96, stages=5)", 300, 80, 80},
+       }) {
+    const ir::Schedule s = ir::parse_schedule(c.schedule);
+    ASSERT_FALSE(ir::illegal(ir::view(f.graph, 0), s.kernels[0], w, t).has_value()) << c.schedule;
+    const Generated g = generate(f.graph, s, w, t);
+    const std::int64_t extents[] = {c.m, 512, 512};
+    EXPECT_EQ(g.plan.main.back().args.back().integer.evaluate(extents), c.tile_rows) << c.schedule;
+    EXPECT_EQ(g.plan.tensor_maps[0].box_rows.evaluate(extents), c.box_rows) << c.schedule;
+  }
+}
+
+TEST(HopperFamilies, StoresThroughShufflesNeedRowsOfWholeWords) {
+  Fixture f = fixture("rmsnorm_one_pass");
+  const ir::Target t = ir::target_from_name("sm_90a");
+  const ir::Schedule s =
+      ir::parse_schedule("gemm(statistics=2, stores=1, tile_m=128, tile_n=96, stages=5)");
+  auto illegal = [&](std::int64_t n) {
+    const ir::Workload w = testing::workload(f, 300, 512, n, ir::DType::kBF16);
+    return ir::illegal(ir::view(f.graph, 0), s.kernels[0], w, t);
+  };
+  EXPECT_FALSE(illegal(504).has_value());
+  ASSERT_TRUE(illegal(500).has_value());
+  EXPECT_NE(illegal(500)->find("rows of y are not multiples of 16 bytes"), std::string::npos);
+  // Four stages of (256 + 192) * 128 bytes fit without the staging area, and not with it.
+  ir::GemmParams p;
+  p.tile_m = 256, p.tile_n = 192, p.stages = 4;
+  EXPECT_GT(ir::gemm_shared_bytes(p, 0), 232448);
+  p.stores = 1;
+  EXPECT_EQ(ir::gemm_shared_bytes(p, 0), 4 * 448 * 128 + 8 * (2 * 4 + 12));
+}
+
 TEST(HopperFamilies, WgmmaIsOfSm90aOnly) {
   Fixture f = fixture("rmsnorm_one_pass");
   ir::Workload w = testing::workload(f, 16, 4096, 6144, ir::DType::kBF16);

@@ -42,7 +42,7 @@ LaunchPlan cuda_plan() {
   map.rows = size("k");
   map.columns = size("n");
   map.row_stride = size("n");
-  map.box_rows = 64;
+  map.box_rows = size("8 * ceildiv(m, 8 * ceildiv(m, 64))");
   map.box_columns = 64;
   map.swizzle_bytes = 128;
   map.l2_promotion_bytes = 256;

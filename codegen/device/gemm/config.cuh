@@ -20,6 +20,13 @@ enum class Statistics {
 // Which tile index runs fastest inside a group of tiles.
 enum class Raster { kAlongM, kAlongN };
 
+// How fragments become stores of Y.
+enum class Stores {
+  kNarrow,   // element by element, for any N and any alignment
+  kStaged,   // rows of 128 bytes, turned around in shared memory
+  kShuffled  // rows of 64 bytes, turned around between the four lanes that share a row
+};
+
 struct Defaults {
   // A tile is kTileM rows of X times kTileN rows of W; kTileK (one swizzle atom) is fixed.
   static constexpr int kTileM = 128;
@@ -62,9 +69,9 @@ struct Defaults {
   // row-major through a tensor map.
   static constexpr bool kPackedWeights = false;
 
-  // 16-byte stores of Y through shared memory: Y and its row stride are 16-byte aligned and N is
-  // a multiple of 8. Otherwise element stores from registers.
-  static constexpr bool kWideStores = true;
+  // kStaged, kShuffled: stores of 16 bytes; Y and its row stride are 16-byte aligned and N is a
+  // multiple of 8.
+  static constexpr Stores kStores = Stores::kStaged;
 };
 
 }  // namespace tenon::device::gemm

@@ -109,7 +109,7 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
                                         const typename Epilogue::Args& arguments, char* shared,
                                         int group) {
   using Store = TileStore<P, Epilogue>;
-  const TileOrder<P> order(operands.m, operands.n);
+  const TileOrder<P> order(operands);
   const ClusterPlace<P> place = cluster_place<P>();
   const KRange range = k_range<P>(operands.k, place.k);
   const unsigned base = to_shared(shared);
@@ -128,7 +128,7 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
       continue;
     }
     const TileCoordinates tile = order.at(step);
-    const int first_row = (tile.m * P::kClusterM + place.m) * P::kTileM + group_row;
+    const int tile_row = order.first_row(tile.m, place.m), first_row = tile_row + group_row;
     const int first_column = (tile.n * P::kClusterN + place.n) * P::kTileN;
     const Slice slice = slice_of<P>(order, tile, place.n, place.k, range.steps());
 
@@ -142,16 +142,16 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
     }
 #pragma unroll
     for (int b = 0; b < P::kBlocks; ++b) wgmma_pin(acc[b]);
-    multiply_stages<P, Stats>(acc, sums, place, base, group_row, ring, range.steps(), slice, thread,
-                              base + P::kTurn + 8 * (group ^ 1),
-                              base + P::kSumsDue + 8 * (step & 1), last,
-                              [&](float(&all)[P::kBlocks][P::kSumSlots]) {
-                                join_row_pairs<P>(all);
-                                if constexpr (P::kStatistics == Statistics::kTileSlices) {
-                                  store_slice<P>(Workspace<P>(operands.workspace), slice, all,
-                                                 first_row, thread, launch_number<P>(base));
-                                }
-                              });
+    multiply_stages<P, Stats>(
+        acc, sums, place, base, group_row, ring, range.steps(), slice, thread,
+        base + P::kTurn + 8 * (group ^ 1), base + P::kSumsDue + 8 * (step & 1), last,
+        [&](float(&all)[P::kBlocks][P::kSumSlots]) {
+          join_row_pairs<P>(all);
+          if constexpr (P::kStatistics == Statistics::kTileSlices) {
+            store_slice<P>(Workspace<P>(operands.workspace), slice, all, first_row,
+                           order.tile_rows - group_row, thread, launch_number<P>(base));
+          }
+        });
     wgmma_wait<0>();
 #pragma unroll
     for (int b = 0; b < P::kBlocks; ++b) wgmma_pin(acc[b]);
@@ -181,6 +181,7 @@ __device__ __forceinline__ void consume(const Operands<typename P::T>& operands,
                       arguments,
                       first_row + 16 * warp,
                       first_column,
+                      min(tile_row + order.tile_rows, operands.m),
                       base + P::kStaging + (group * 4 + warp) * kStagingBytes,
                       lane};
     if constexpr (P::kSplitK == 1) {

@@ -89,7 +89,7 @@ __device__ __forceinline__ void run(const TensorMap& x_map, const TensorMap& w_m
         Producer<P> producer{&x_map,
                              &w_map,
                              operands.packed_w,
-                             TileOrder<P>(operands.m, operands.n),
+                             TileOrder<P>(operands),
                              place,
                              k_range<P>(operands.k, place.k),
                              ceil_div(operands.k, kTileK),

@@ -47,13 +47,15 @@ struct Plan : Config {
   static constexpr int kPartials =
       Config::kStatistics == Statistics::kTileSlices ? Config::kSlices : 0;
 
+  static constexpr bool kWideStores = Config::kStores != Stores::kNarrow;
+
   // Shared memory, from offset 0 (1024-byte aligned).
   static constexpr int kTileBytesX = Config::kTileM * kRowBytes;
   static constexpr int kTileBytesW = Config::kTileN * kRowBytes;
   static constexpr int kStageBytes = kTileBytesX + kTileBytesW;
   static constexpr int kStaging = Config::kStages * kStageBytes;
   static constexpr int kExchange =
-      kStaging + (Config::kWideStores ? 4 * Config::kConsumers * kStagingBytes : 0);
+      kStaging + (Config::kStores == Stores::kStaged ? 4 * Config::kConsumers * kStagingBytes : 0);
   static constexpr int kPartColumns8 = Config::kTileN / 8 / Config::kSplitK;
   static constexpr int kExchangeThreadBytes = kBlocks * (kPartColumns8 * 16 + 2 * kSums * 4);
   static constexpr int kExchangeBytes =
@@ -127,6 +129,11 @@ struct Operands {
   const float* row_sums;  // [m, count], for kExternal
   unsigned* workspace;    // where blocks exchange sums (statistics.cuh)
   int m, n, k;
+  // Rows of X that a tile takes: the m rows shared out evenly over the ceil(m / kTileM kClusterM)
+  // cluster tiles, in whole atoms of 8 rows for each block that loads a part of them. Rows that do
+  // not exist cost the copy engine more than rows that do; what a tile multiplies beyond its rows
+  // is whatever its stages hold, and is not stored.
+  int tile_rows;
 };
 
 // Position in the ring of stages. A phase's parity flips each time around.

@@ -69,11 +69,14 @@ struct Producer {
   unsigned long long policy_x, policy_w;
 
   __device__ __forceinline__ unsigned full(int stage) const { return base + P::kFull + 8 * stage; }
+  __device__ __forceinline__ void expect(int stage) const {
+    mbarrier_arrive_expect(full(stage), order.tile_rows * kRowBytes + P::kTileBytesW);
+  }
 
   __device__ __forceinline__ void load_x(int stage, TileCoordinates tile, int step) const {
-    constexpr int kRows = P::kTileM / P::kClusterN;
-    const int row = (tile.m * P::kClusterM + place.m) * P::kTileM + place.n * kRows;
-    const unsigned to = base + stage * P::kStageBytes + place.n * kRows * kRowBytes;
+    const int rows = order.tile_rows / P::kClusterN;
+    const int row = order.first_row(tile.m, place.m) + place.n * rows;
+    const unsigned to = base + stage * P::kStageBytes + place.n * rows * kRowBytes;
     tma_load_2d<P::kHintX, (P::kClusterN > 1)>(to, x_map, step * kTileK, row, full(stage),
                                                place.mask_x(), policy_x);
   }
@@ -120,7 +123,7 @@ struct Producer {
           --early;
         } else {
           mbarrier_wait(base + P::kEmpty + 8 * ring.stage, ring.phase ^ 1);
-          mbarrier_arrive_expect(full(ring.stage), P::kStageBytes);
+          expect(ring.stage);
           load_w(ring.stage, tile, step);
         }
         load_x(ring.stage, tile, step);
@@ -147,7 +150,7 @@ struct Producer {
       const TileCoordinates tile = order.at(i);
       const Slice slice = slice_of<P>(order, tile, 0, place.k, range.steps());
       for (int iteration = 0; iteration < range.steps() && stage < P::kStages; ++iteration) {
-        mbarrier_arrive_expect(full(stage), P::kStageBytes);
+        expect(stage);
         load_w(stage, tile, k_step(slice, iteration));
         ++stage;
       }

@@ -49,18 +49,19 @@ __device__ __forceinline__ void join_row_pairs(float (&sums)[P::kBlocks][P::kSum
   }
 }
 
-// Gives a warpgroup's slice to the tiles that add slices up. `first_row` is the warpgroup's, in Y.
+// Gives a warpgroup's slice to the tiles that add slices up. `first_row` is the warpgroup's, in Y,
+// and the tile has `rows` from there on.
 template <class P>
 __device__ __forceinline__ void store_slice(const Workspace<P>& workspace, const Slice& slice,
                                             const float (&sums)[P::kBlocks][P::kSumSlots],
-                                            int first_row, int thread, unsigned launch) {
+                                            int first_row, int rows, int thread, unsigned launch) {
 #pragma unroll
   for (int b = 0; b < P::kBlocks; ++b) {
-    const int row = first_row + 64 * b + thread / 2;
-    if (thread % 2 == 0) {
+    const int row = 64 * b + thread / 2;
+    if (thread % 2 == 0 && row < rows) {
 #pragma unroll
       for (int c = 0; c < P::kSums; ++c) {
-        store_tagged(workspace.partial(row, c, slice.slot), sums[b][c], launch);
+        store_tagged(workspace.partial(first_row + row, c, slice.slot), sums[b][c], launch);
       }
     }
   }
@@ -71,13 +72,14 @@ __device__ __forceinline__ void store_slice(const Workspace<P>& workspace, const
 // them in slot order, and then over the lanes in order.
 template <class P>
 __device__ __forceinline__ void add_slices(const Workspace<P>& workspace, const Slice& slice,
-                                           int first_row, unsigned launch, int reader, int lane) {
+                                           int first_row, int tile_rows, unsigned launch,
+                                           int reader, int lane) {
   constexpr int kAtOnce = !P::kMovesRegisters || P::kProducerRegisters >= 56 + 8 * (P::kSums - 1)
                               ? 6
                           : P::kProducerRegisters >= 48 ? 4
                                                         : 2;
-  const int begin = P::kTileM * slice.slot / slice.slots;
-  const int rows = P::kTileM * (slice.slot + 1) / slice.slots - begin;
+  const int begin = tile_rows * slice.slot / slice.slots;
+  const int rows = tile_rows * (slice.slot + 1) / slice.slots - begin;
   const int across = min(rows, 32), lanes = 32 / across;  // rows side by side, lanes of a row
   const int mine = lane % across, part = lane / across;
   const int first_slot = slice.slots * part / lanes;
@@ -179,12 +181,12 @@ struct RowSummer {
 
   __device__ __forceinline__ void sum_wave(const TileOrder<P>& order, int wave, int k_steps,
                                            const Workspace<P>& workspace) {
-    constexpr int kUnit = P::kTileM * P::kClusterM;
-    const int first = next_m * kUnit;
+    const int unit = order.tile_rows * P::kClusterM;
+    const int first = next_m * unit;
     while (next_m < order.tiles_m && order.first_index(next_m) < (wave + 1) * order.clusters()) {
       ++next_m;
     }
-    const int rows = min(next_m * kUnit, operands.m) - first;
+    const int rows = min(next_m * unit, operands.m) - first;
     const int share = ceil_div(rows, gridDim.x);
     const int begin = first + static_cast<int>(blockIdx.x) * share;
     const int end = min(begin + share, first + rows);
@@ -250,9 +252,9 @@ __device__ __forceinline__ void read_external_sums(const Operands<typename P::T>
   }
 }
 
-// Rows past the end have sums only where tiles took them.
+// Only the rows before `end`: others have no sums, or another tile's.
 template <class P>
-__device__ __forceinline__ void read_totals(const Workspace<P>& workspace, int first_row, int m,
+__device__ __forceinline__ void read_totals(const Workspace<P>& workspace, int first_row, int end,
                                             unsigned launch, float* rows, int mine) {
 #pragma unroll
   for (int c = 0; c < P::kSums; ++c) {
@@ -260,7 +262,7 @@ __device__ __forceinline__ void read_totals(const Workspace<P>& workspace, int f
 #pragma unroll
     for (int i = 0; i < kRounds<P>; ++i) {
       const int row = first_row + min(mine + i * kReaderThreads, P::kTileM - 1);
-      v[i] = row < m ? load_tagged(workspace.total(row, c)) : Tagged{1.0f, launch};
+      v[i] = row < end ? load_tagged(workspace.total(row, c)) : Tagged{1.0f, launch};
     }
 #pragma unroll
     for (int i = 0; i < kRounds<P>; ++i) {
@@ -278,7 +280,7 @@ __device__ __forceinline__ void read_totals(const Workspace<P>& workspace, int f
 template <class P, class Stats>
 __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operands, char* shared,
                                           int reader, int lane) {
-  const TileOrder<P> order(operands.m, operands.n);
+  const TileOrder<P> order(operands);
   const ClusterPlace<P> place = cluster_place<P>();
   const int k_steps = k_range<P>(operands.k, place.k).steps();
   const Workspace<P> workspace(operands.workspace);
@@ -295,7 +297,7 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
     }
     if (!order.has(step)) break;
     const TileCoordinates tile = order.at(step);
-    const int first_row = (tile.m * P::kClusterM + place.m) * P::kTileM;
+    const int first_row = order.first_row(tile.m, place.m);
     const int buffer = step & 1;
     if constexpr (P::kExchangesSums) {
       mbarrier_wait(base + P::kSumsDue + 8 * buffer, step >> 1 & 1);
@@ -303,13 +305,15 @@ __device__ __forceinline__ void read_sums(const Operands<typename P::T>& operand
     if constexpr (P::kStatistics == Statistics::kTileSlices) {
       const Slice slice = slice_of<P>(order, tile, place.n, place.k, k_steps);
       if (slice.slots > 0) {
-        add_slices<P>(workspace, slice, first_row, launch_number<P>(base), reader, lane);
+        add_slices<P>(workspace, slice, first_row, order.tile_rows, launch_number<P>(base), reader,
+                      lane);
       }
     }
     mbarrier_wait(base + P::kSumsEmpty + 8 * buffer, (step >> 1 & 1) ^ 1);
     float* rows = reinterpret_cast<float*>(shared + P::kRowSums) + buffer * P::kTileM * P::kSums;
     if constexpr (P::kExchangesSums) {
-      read_totals<P>(workspace, first_row, operands.m, launch_number<P>(base), rows, mine);
+      read_totals<P>(workspace, first_row, min(first_row + order.tile_rows, operands.m),
+                     launch_number<P>(base), rows, mine);
     } else {
       read_external_sums<P>(operands, first_row, rows, mine);
     }

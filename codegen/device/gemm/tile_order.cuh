@@ -17,10 +17,17 @@ struct TileCoordinates {
 template <class P>
 struct TileOrder {
   int tiles_m, tiles_n;  // cluster tiles
+  int tile_rows;         // of X that a tile takes, up to kTileM (Operands)
 
-  __device__ __forceinline__ TileOrder(int m, int n)
-      : tiles_m(ceil_div(m, P::kTileM * P::kClusterM)),
-        tiles_n(ceil_div(n, P::kTileN * P::kClusterN)) {}
+  explicit __device__ __forceinline__ TileOrder(const Operands<typename P::T>& operands)
+      : tiles_m(ceil_div(operands.m, P::kTileM * P::kClusterM)),
+        tiles_n(ceil_div(operands.n, P::kTileN * P::kClusterN)),
+        tile_rows(operands.tile_rows) {}
+
+  // The first row of Y that block `place_m` of a cluster takes in cluster tile `m`.
+  __device__ __forceinline__ int first_row(int m, int place_m) const {
+    return (m * P::kClusterM + place_m) * tile_rows;
+  }
 
   // Which cluster this is, and how many run.
   __device__ __forceinline__ int cluster() const { return blockIdx.x / P::kClusterSize; }

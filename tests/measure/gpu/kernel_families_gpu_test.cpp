@@ -59,6 +59,19 @@ std::vector<MutationCase> more_cases() {
                    "gemm(rotate=1, slices=4, split_k=2, stages=3, statistics=3, tile_m=128, "
                    "tile_n=48)",
                    0},
+      // Stores through shuffles: whole groups of four times 8 columns, and what is left of one.
+      MutationCase{"rmsnorm_one_pass", 200, 328, 600,
+                   "gemm(ping_pong=1, producer_registers=56, rotate=2, slices=4, stages=3, "
+                   "statistics=3, stores=1, tile_m=128, tile_n=88)",
+                   0},
+      MutationCase{"rmsnorm_one_pass", 130, 320, 600,
+                   "gemm(cluster_m=2, consumers=1, hint_y=1, stages=3, statistics=2, stores=1, "
+                   "tile_m=64, tile_n=48)",
+                   0},
+      MutationCase{"rmsnorm_split_k", 100, 328, 600,
+                   "gemm(rotate=1, slices=4, split_k=2, stages=3, statistics=3, stores=1, "
+                   "tile_m=128, tile_n=48)",
+                   0},
       // Stream-K: blocks with parts of two tiles, with whole tiles between, and more blocks than
       // steps.
       MutationCase{"rmsnorm_split_k", 70, 323, 301,
@@ -161,7 +174,8 @@ TEST(KernelFamiliesOfSm80, GiveTheReferenceTwice) {
     c.candidate = {generated.plan, {}};
     c.candidate.plan.device_class = device->info().device_class;
     for (std::size_t i = 0; i < generated.sources.size(); ++i) {
-      const codegen::Compiled compiled = codegen::compile(generated.sources[i], target, true);
+      const codegen::Compiled compiled =
+          codegen::compile(as_tools_want(generated.sources[i]), target, true);
       ASSERT_TRUE(compiled.ok) << name(p) << ": " << compiled.log;
       // The driver wants the text with its terminating zero.
       const std::string ptx = compiled.ptx + '\0';

@@ -71,7 +71,7 @@ ir::LaunchPlan make_plan(bool workspace = true) {
   map.rows = expr("m");
   map.columns = expr("k");
   map.row_stride = expr("k");
-  map.box_rows = 64;
+  map.box_rows = expr("64");
   map.box_columns = 64;
   map.swizzle_bytes = 128;
   plan.tensor_maps.push_back(map);
