@@ -1,5 +1,7 @@
 #include "measure/expectation.h"
 
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
 #include <cmath>
 
@@ -149,8 +151,13 @@ Expectation Expectations::make(const std::vector<Tensor>& activations, bool host
   for (const Tensor& t : activations) {
     if (t.data.empty()) continue;
     const std::size_t size = t.data.size() / static_cast<std::size_t>(rows);
-    for (std::size_t i = 0; i < t.data.size(); ++i)
-      if (!std::isfinite(t.data[i])) e.finite[i / size] = false;
+    std::vector<char> finite(static_cast<std::size_t>(rows));  // bits cannot be set in parallel
+    tbb::parallel_for(std::size_t{0}, finite.size(), [&](std::size_t row) {
+      const float* begin = t.data.data() + row * size;
+      finite[row] = std::all_of(begin, begin + size, [](float x) { return std::isfinite(x); });
+    });
+    for (std::size_t row = 0; row < finite.size(); ++row)
+      if (!finite[row]) e.finite[row] = false;
   }
 
   std::vector<std::vector<double>> exact;

@@ -2,9 +2,11 @@
 
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
+#include <tbb/parallel_reduce.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 
 #include "ir/error.h"
 
@@ -66,6 +68,16 @@ std::vector<std::int64_t> strides_along(const Value<S>& v, const Axes& axes) {
   std::vector<std::int64_t> s;
   for (const ir::Axis& axis : axes) s.push_back(v.stride(axis.dim));
   return s;
+}
+
+bool all_finite(const float* values, std::int64_t count) {
+  return tbb::parallel_reduce(
+      tbb::blocked_range<std::int64_t>(0, count, 1 << 18), true,
+      [values](const auto& range, bool so_far) {
+        return so_far && std::all_of(values + range.begin(), values + range.end(),
+                                     [](float x) { return std::isfinite(x); });
+      },
+      std::logical_and<>());
 }
 
 // Pairwise: the error of a long sum grows with its logarithm.
@@ -237,9 +249,7 @@ class Evaluation {
     const std::int64_t n = out.extents.back(), m = static_cast<std::int64_t>(out.data.size()) /
                                                    std::max<std::int64_t>(1, n);
     // Zeros of a contribute nothing where b is finite; one-hot rows are mostly zeros.
-    const bool skip_zeros =
-        b.input != nullptr && std::all_of(b.input, b.input + count_of(b.extents),
-                                          [](float x) { return std::isfinite(x); });
+    const bool skip_zeros = b.input != nullptr && all_finite(b.input, count_of(b.extents));
     const std::int64_t column_blocks = (n + kColumns - 1) / kColumns,
                        row_blocks = (m + kRows - 1) / kRows;
     tbb::parallel_for(std::int64_t{0}, column_blocks * row_blocks, [&](std::int64_t block) {

@@ -3,6 +3,7 @@
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
@@ -131,6 +132,18 @@ std::vector<std::byte> GuardedBuffer::download(std::size_t first, std::size_t si
   std::vector<std::byte> bytes(size);
   device_.download(bytes.data(), static_cast<const std::byte*>(data()) + first, size);
   return bytes;
+}
+
+bool GuardedBuffer::holds(const std::vector<std::byte>& bytes) const {
+  constexpr std::size_t kPiece = std::size_t{1} << 24;  // stays in the caches' reach
+  if (bytes.size() != bytes_) return false;
+  std::vector<std::byte> piece(std::min(kPiece, bytes_));
+  for (std::size_t at = 0; at < bytes_; at += kPiece) {
+    const std::size_t size = std::min(kPiece, bytes_ - at);
+    device_.download(piece.data(), static_cast<const std::byte*>(data()) + at, size);
+    if (std::memcmp(piece.data(), bytes.data() + at, size) != 0) return false;
+  }
+  return true;
 }
 
 void GuardedBuffer::poison() { device_.fill(data(), kPoison, bytes_); }

@@ -52,6 +52,8 @@ class GuardedBuffer {
   void upload(const std::vector<std::byte>& from);  // exactly size() bytes
   std::vector<std::byte> download() const;
   std::vector<std::byte> download(std::size_t first, std::size_t bytes) const;
+  // Does it hold exactly these bytes?
+  bool holds(const std::vector<std::byte>& bytes) const;
   void poison();
   // Whether both guard zones are as they were; otherwise the offset of the first changed byte
   // relative to data() in `where`.
