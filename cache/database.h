@@ -138,6 +138,11 @@ struct SessionRow {
 };
 
 // A stored winner with all that is needed to load it and to explain it.
+struct Stored;
+// What is wrong with a stored plan beyond its checksums, to those who can read plans; empty:
+// nothing.
+using Damage = std::function<std::string(const Stored&)>;
+
 struct Stored {
   WorkloadRow workload;
   EnvironmentRow environment;
@@ -150,6 +155,7 @@ struct Stored {
   double reference_time_us = 0;  // the unfused form in the same session; 0 where unknown
   bool usable = false;           // random pass and numeric pass (measured), nothing refuted
   bool fresh = true;             // measured on the device, driver and versions asked for
+  int passed_over = 0;           // better plans that are damaged; the note says which
   std::string note;  // why it is not fresh or not usable; empty when nothing is to be said
 };
 
@@ -175,6 +181,7 @@ struct Query {
   // Why the asker cannot use a plan, which is then passed over; an empty answer: it can. No
   // function: nothing is refused.
   std::function<std::string(const Stored&)> refuse;
+  Damage damage;  // a plan with some is passed over as one with a wrong checksum is, and named
 };
 
 // One connection to one file. Its methods may be called from several threads; several processes
@@ -278,8 +285,9 @@ class Database {
   // (table name, number of rows), in schema order.
   virtual std::vector<std::pair<std::string, std::int64_t>> table_counts() = 0;
   // What is wrong with the file, one sentence each; empty when nothing is: SQLite's integrity and
-  // foreign key checks, and the checksums of plans and cubins.
-  virtual std::vector<std::string> check() = 0;
+  // foreign key checks, the checksums of plans and cubins, and what `damage` says of plans.
+  virtual std::vector<std::string> check(const Damage& damage) = 0;
+  std::vector<std::string> check() { return check({}); }
 };
 
 // $TENON_DB, else $XDG_DATA_HOME/tenon/tuning.db, else ~/.local/share/tenon/tuning.db.

@@ -150,7 +150,8 @@ Miss examine(Connection& connection, const Query& query, PlanFacts& plan) {
     return miss(6, problem);
   }
   const Stored stored = read_stored(connection, plan.candidate.plan, plan.candidate.measurement);
-  if (std::string problem = checksum_problem(stored); !problem.empty()) return miss(7, problem);
+  if (std::string problem = damage_of(stored, query.damage); !problem.empty())
+    return miss(7, problem);
   std::string problem = query.refuse ? query.refuse(stored) : "";
   return miss(8, problem.empty() ? "it was stored a moment ago" : problem);
 }

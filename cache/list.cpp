@@ -135,7 +135,7 @@ std::vector<std::pair<std::string, std::int64_t>> count_tables(Connection& conne
   return counts;
 }
 
-std::vector<std::string> check_contents(Connection& connection) {
+std::vector<std::string> check_contents(Connection& connection, const Damage& damage) {
   std::vector<std::string> problems;
   {
     Rows rows(connection, "PRAGMA integrity_check");
@@ -175,7 +175,8 @@ std::vector<std::string> check_contents(Connection& connection) {
     while (rows.next()) plans.push_back(rows.integer(0));
   }
   for (std::int64_t plan : plans) {
-    std::string problem = checksum_problem(read_stored(connection, plan, 0));
+    const Stored stored = read_stored(connection, plan, 0);
+    std::string problem = damage_of(stored, damage);
     if (!problem.empty()) problems.push_back(fmt::format("plan {}: {}", plan, problem));
   }
   return problems;

@@ -257,4 +257,10 @@ std::string checksum_problem(const Stored& stored) {
   return "";
 }
 
+std::string damage_of(const Stored& stored, const Damage& damage) {
+  std::string problem = checksum_problem(stored);
+  // A plan without a text was never chosen: there is nothing to read.
+  return problem.empty() && damage && !stored.plan.text.empty() ? damage(stored) : problem;
+}
+
 }  // namespace tenon::cache

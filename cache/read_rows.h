@@ -22,5 +22,7 @@ std::optional<SessionRow> read_unfinished(Connection& connection, std::int64_t w
 // Empty when plan text and cubins have the checksums stored with them and the text names the
 // cubins; else a clause that says what does not. A plan without text names none.
 std::string checksum_problem(const Stored& stored);
+// The same, and then what `damage` says, where there is such a function.
+std::string damage_of(const Stored& stored, const Damage& damage);
 
 }  // namespace tenon::cache

@@ -164,7 +164,7 @@ std::optional<Stored> select_best(Connection& connection, const Query& query,
       for (const Candidate& candidate : candidates) {
         if (!evidence_problem(connection, candidate).empty()) continue;
         Stored stored = read_stored(connection, candidate.plan, candidate.measurement);
-        if (std::string problem = checksum_problem(stored); !problem.empty()) {
+        if (std::string problem = damage_of(stored, query.damage); !problem.empty()) {
           passed_over.push_back(fmt::format("{} was passed over: {}", name_of(candidate), problem));
           continue;
         }

@@ -78,16 +78,18 @@ class SqliteDatabase final : public Database {
       connection_->snapshot([&] {
         std::vector<std::string> passed_over;
         stored = select_best(*connection_, query, passed_over);
-        if (why == nullptr) return;
         if (stored) {
           reason = stored->note;
-        } else if (passed_over.empty()) {
+        } else if (passed_over.empty() && why != nullptr) {
           reason = explain_miss(*connection_, query);
         }
         for (std::size_t i = 0; i < std::min(passed_over.size(), kSaid); ++i)
           reason += (reason.empty() ? "" : "; ") + passed_over[i];
         if (passed_over.size() > kSaid)
           reason += fmt::format("; so were {} others", passed_over.size() - kSaid);
+        if (!stored) return;
+        stored->note = reason;
+        stored->passed_over = static_cast<int>(passed_over.size());
       });
       return stored;
     } catch (const SQLite::Exception& error) {
@@ -120,11 +122,11 @@ class SqliteDatabase final : public Database {
     return reading([&] { return count_tables(*connection_); });
   }
 
-  std::vector<std::string> check() override {
+  std::vector<std::string> check(const Damage& damage) override {
     std::lock_guard lock(mutex_);
     try {
       std::vector<std::string> problems;
-      connection_->snapshot([&] { problems = check_contents(*connection_); });
+      connection_->snapshot([&] { problems = check_contents(*connection_, damage); });
       return problems;
     } catch (const SQLite::Exception& error) {
       // The damage can be such that the checks themselves do not get through.

@@ -11,6 +11,7 @@
 #include "ir/error.h"
 #include "optimizer/reverify.h"
 #include "optimizer/session.h"
+#include "runtime/load.h"
 
 namespace tenon::cli {
 
@@ -86,7 +87,7 @@ int db_prune(const DbArguments& a) {
 
 int db_check(const DbArguments& a) {
   auto database = open_database(a);
-  std::vector<std::string> problems = database->check(), notes;
+  std::vector<std::string> problems = database->check(runtime::plan_damage), notes;
   for (const auto& [table, count] : cache::orphans_of(database->path()))
     if (count > 0)
       notes.push_back(

@@ -40,6 +40,11 @@ int run_stored(const Arguments& a) {
     return kNothingFound;
   }
   ir::LaunchPlan plan = ir::parse_plan(stored->plan.text);
+  // What is asked for is checked and timed, not what the plan was tuned at.
+  std::int64_t tuned_m = 1;
+  if (plan.dynamic_dim >= 0)
+    tuned_m = std::exchange(plan.extents[static_cast<std::size_t>(plan.dynamic_dim)],
+                            runtime::dynamic_extent(workload));
   measure::Candidate candidate{plan, {}};
   for (const cache::KernelRow& kernel : stored->kernels) candidate.cubins.push_back(kernel.cubin);
   auto runner = measure::make_local_runner(device->info().id, workload);
@@ -55,6 +60,7 @@ int run_stored(const Arguments& a) {
                           {"mugraph", stored->mugraph.sha256},
                           {"schedule", stored->schedule.text},
                           {"stored_time_us", stored->measurement.time_us},
+                          {"tuned_m", tuned_m},
                           {"time_us", timing.median_us},
                           {"spread_us", timing.spread_us},
                           {"status", measure::name(timing.status)},
@@ -67,8 +73,11 @@ int run_stored(const Arguments& a) {
     fmt::print("  numeric   {}{}\n", verifier::name(numeric.verdict),
                numeric.reason.empty() ? "" : " — " + numeric.reason);
     if (timing.status == measure::Status::kOk)
-      fmt::print("  time      {:.2f} ± {:.2f} µs now, {:.2f} µs when it was stored\n",
-                 timing.median_us, timing.spread_us, stored->measurement.time_us);
+      fmt::print("  time      {:.2f} ± {:.2f} µs now, {:.2f} µs when it was stored{}\n",
+                 timing.median_us, timing.spread_us, stored->measurement.time_us,
+                 plan.dynamic_dim < 0 || tuned_m == runtime::dynamic_extent(workload)
+                     ? ""
+                     : fmt::format(", at m={}", tuned_m));
     else
       fmt::print("  time      {} — {}\n", measure::name(timing.status), timing.reason);
     if (!why.empty()) fmt::print("  note      {}\n", why);

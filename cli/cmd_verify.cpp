@@ -77,6 +77,9 @@ int verify(const Arguments& a) {
     if (what.rfind("cannot read", 0) == 0) throw;
     throw UserError(fmt::format("{}: {}", a.file, what));
   }
+  if (graph.signature.program != program.signature.program)
+    throw UserError(fmt::format("{} is a µGraph of {}, not of {}", a.file, graph.signature.program,
+                                program.signature.program));
   const std::string mismatch = verifier::signature_mismatch(program.signature, graph.signature);
   if (!mismatch.empty())
     throw UserError(fmt::format("{} is no µGraph of {}: {}", a.file, a.program, mismatch));

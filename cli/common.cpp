@@ -13,6 +13,7 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
+#include <string_view>
 
 #include "cli/cli.h"
 #include "ir/error.h"
@@ -87,9 +88,10 @@ ir::Workload WorkloadOptions::make() const {
   for (const std::string& binding : attributes) {
     auto [name, text] = split_binding("--attribute", binding);
     char* end = nullptr;
+    errno = 0;  // what a double cannot hold becomes 0 or infinity
     double value = std::strtod(text.c_str(), &end);
-    if (end == text.c_str() || *end != '\0' || !std::isfinite(value))
-      throw UserError("--attribute " + name, text, "a finite number");
+    if (end == text.c_str() || *end != '\0' || !std::isfinite(value) || errno == ERANGE)
+      throw UserError("--attribute " + name, text, "a finite number that a double can hold");
     values[name] = value;
   }
   ir::Workload workload = ir::make_workload(loaded, extents, *type, values);
@@ -113,7 +115,12 @@ std::string read_file(const std::string& path) {
     throw UserError(fmt::format("cannot read '{}': it has more than 16 MiB", path));
   std::ifstream in(path, std::ios::binary);
   if (!in) throw UserError(fmt::format("cannot read '{}': {}", path, std::strerror(errno)));
-  return {std::istreambuf_iterator<char>(in), {}};
+  std::string text{std::istreambuf_iterator<char>(in), {}};
+  constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";  // that some editors write
+  if (text.rfind(kByteOrderMark, 0) == 0) text.erase(0, kByteOrderMark.size());
+  if (const std::size_t at = text.find('\0'); at != std::string::npos)
+    throw UserError(fmt::format("cannot read '{}': it is no text: byte {} is 0", path, at));
+  return text;
 }
 
 ir::Program load_program(const std::string& name_or_path) {

@@ -81,8 +81,8 @@ int main(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every command");
   app.footer(
-      "Environment: TENON_DB, TENON_DEVICE, TENON_LOG, TENON_DUMP_DIR, TENON_SEED (see "
-      "README.md).\n"
+      "Environment: TENON_DB, TENON_DEVICE, TENON_SEED, TENON_LOG, TENON_DUMP_DIR, TENON_NVRTC, "
+      "TENON_WORKER (see README.md).\n"
       "Exit codes: 0 done; 1 nothing found or a check failed; 2 bad usage or input; 3 device or "
       "toolchain missing.");
   cli::Command run;

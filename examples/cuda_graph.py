@@ -10,7 +10,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "python"))
 
-import torch
+try:
+    import torch
+except ImportError:
+    sys.exit("cuda_graph.py needs PyTorch, which is not installed for " + sys.executable)
 
 import tenon.torch as tt
 

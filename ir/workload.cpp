@@ -127,7 +127,7 @@ Workload with_row_stride(Workload workload, const std::string& name, std::int64_
   for (const auto& [tensor, axes] : tensors)
     if (axes.size() >= 2 && s.dims[axes[0].dim] == "m") accepted.push_back(tensor);
   if (std::find(accepted.begin(), accepted.end(), name) == accepted.end())
-    throw UserError("row stride of", name,
+    throw UserError("tensor of a row stride", name,
                     accepted.empty() ? s.program + " has no activation or output with rows"
                                      : fmt::format("{}", fmt::join(accepted, ", ")));
   const std::int64_t row = row_elements(tensors[name], workload);

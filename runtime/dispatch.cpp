@@ -93,7 +93,8 @@ DispatchTable make_dispatch(cache::Database& database, const cache::Query& query
     auto stored = database.best(asked, &said);
     if (stored) {
       end = std::min(end, stored->plan.m_max);
-      if (table.note.empty() && !stored->fresh) table.note = stored->note;
+      if (table.note.empty() && (!stored->fresh || stored->passed_over > 0))
+        table.note = stored->note;
       append(table.segments, {m, end, index_of(table.plans, std::move(*stored)), 0});
       largest = end;
     } else if (row_wise && largest > 0) {

@@ -17,6 +17,16 @@ std::string copies_weights(const cache::Stored& stored) {
   }
 }
 
+std::string plan_damage(const cache::Stored& stored) {
+  try {
+    const ir::LaunchPlan plan = ir::parse_plan(stored.plan.text);
+    if (plan.modules.size() == stored.kernels.size()) return "";
+    return "some of its kernels are missing";
+  } catch (const UserError& e) {
+    return std::string("it cannot be read: ") + e.what();
+  }
+}
+
 std::string needs_device(const cache::Stored& stored) {
   if (!needs_residence(stored.schedule.text)) return "";
   return "it needs the device to itself: bind exclusively to use it";
@@ -38,6 +48,7 @@ cache::Query make_query(const ir::Workload& workload, const DeviceInfo& device,
   query.device_name = device.name;
   query.dependent_launch = dependent_launch;
   query.include_estimated = !device.executes;
+  query.damage = plan_damage;
   if (workload.keep_weights) query.refuse = copies_weights;
   return query;
 }

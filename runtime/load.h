@@ -11,9 +11,13 @@
 namespace tenon::runtime {
 
 // The query for a workload on a device, as `optimize` and `run` ask it. Where the workload keeps
-// its weights, plans that hold copies of them are refused.
+// its weights, plans that hold copies of them are refused; plans that cannot be read are passed
+// over.
 cache::Query make_query(const ir::Workload& workload, const DeviceInfo& device,
                         bool dependent_launch = false);
+
+// What keeps a stored plan from being read (cache::Damage): of a later version, or no plan at all.
+std::string plan_damage(const cache::Stored& stored);
 
 // Why a stored plan does not leave the weights where they are and as they are; empty: it does.
 std::string copies_weights(const cache::Stored& stored);

@@ -85,6 +85,13 @@ TEST_F(Cli, BadInputIsOneSentenceAndExitCodeTwo) {
                    "soon");
   expect_bad_input(
       "optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host --attribute eps=nan" + db(), "nan");
+  // A double makes 0 of it.
+  expect_bad_input(
+      "optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host --attribute eps=1e-400" + db(),
+      "eps is '1e-400'");
+  expect_bad_input(
+      "optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host --row-stride w=640" + db(),
+      "tensor of a row stride is 'w'; accepted: x, y");
   expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --device host --launch never" + db(),
                    "never");
   expect_bad_input("optimize rmsnorm_linear --m 4 --k 8 --n 8 --frobnicate" + db(), "frobnicate");
@@ -129,6 +136,19 @@ TEST_F(Cli, MalformedTextIsNamedWithItsPlace) {
   // A µGraph of another program.
   expect_bad_input("verify layernorm_linear " TENON_FIXTURES "/rmsnorm_one_pass.mugraph",
                    "rmsnorm_one_pass.mugraph");
+  // Of the same signature, but for another program: the name decides.
+  const std::string sound = slurp(TENON_FIXTURES "/rmsnorm_one_pass.mugraph");
+  std::string renamed = sound;
+  renamed.replace(renamed.find("rmsnorm_linear"), std::string("rmsnorm_linear").size(), "another");
+  std::ofstream(file, std::ios::trunc) << renamed;
+  expect_bad_input("verify rmsnorm_linear " + file.string(),
+                   "is a µGraph of another, not of rmsnorm_linear");
+  // A byte 0 would end the text early; a byte order mark is none of it.
+  std::ofstream(file, std::ios::trunc) << sound << '\0' << "more";
+  expect_bad_input("verify rmsnorm_linear " + file.string(),
+                   "it is no text: byte " + std::to_string(sound.size()) + " is 0");
+  std::ofstream(file, std::ios::trunc) << "\xef\xbb\xbf" << sound;
+  EXPECT_EQ(tenon("verify rmsnorm_linear " + file.string()).code, 0);
   const fs::path program = folder_ / "bad.program";
   std::ofstream(program)
       << "program p\ndims m\ninput x: T[m] activation\n%0 = frob(x)\noutput y: T = %0\n";
@@ -260,6 +280,11 @@ TEST_F(Cli, OptimizeStoresAWinnerThatRunsAndAnswersAtOnce) {
   Outcome run = tenon("run " + kSmall + " --json" + db());
   EXPECT_EQ(run.code, 0) << run.err;
   EXPECT_EQ(json::parse(run.out)["numeric"]["verdict"], "pass");
+  // Two rows, of a plan for three: what is asked for is checked.
+  run = tenon("run rmsnorm_linear --m 2 --k 100 --n 7 --dtype fp32 --device host --json" + db());
+  EXPECT_EQ(run.code, 0) << run.err;
+  EXPECT_EQ(json::parse(run.out)["tuned_m"], 3);
+  EXPECT_EQ(json::parse(run.out)["numeric"]["figures"]["m"], 2);
 
   const std::string id = std::to_string(best["id"].get<int>());
   EXPECT_EQ(tenon("db ls" + db()).code, 0);

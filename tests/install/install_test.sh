@@ -14,7 +14,9 @@ mv "$work/first" "$work/prefix" # what is installed may be moved
 prefix=$work/prefix
 "$prefix/bin/tenon" version
 
-cmake -S "$source/tests/install/consumer" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DPACK="$pack" \
+cp -r "$source/tests/install/consumer" "$work/source"
+cp "$pack" "$work/source/kernels.pack" # beside its CMakeLists.txt, which names it by that
+cmake -S "$work/source" -B "$work/consumer" -DCMAKE_PREFIX_PATH="$prefix" -DPACK=kernels.pack \
   -DEXAMPLES="$source/examples" >"$work/configure.log" || {
   cat "$work/configure.log"
   exit 1

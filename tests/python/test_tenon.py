@@ -109,7 +109,7 @@ class Package(unittest.TestCase):
         self.check(y.reshape(20, N), wide[:, :K])
         self.says(tenon.BadInputError, "48 elements apart", lambda: kernel(wide[:, :K].copy()))
         self.says(tenon.BadInputError, "not contiguous", lambda: self.kernel(wide[:16, :K]))
-        self.says(tenon.BadInputError, "row stride of", lambda: self.library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, row_strides={"w": 99}))
+        self.says(tenon.BadInputError, "row stride is .w.; accepted: x, y", lambda: self.library.bind("rmsnorm_linear", {"g": self.g, "w": self.w}, row_strides={"w": 99}))
 
     def test_threads(self):
         wrong = []

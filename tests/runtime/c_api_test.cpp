@@ -5,6 +5,7 @@
 
 #include <cmath>
 #include <filesystem>
+#include <functional>
 #include <memory>
 
 #include "cache/database.h"
@@ -15,6 +16,7 @@
 #include "ir/workload.h"
 #include "runtime/device.h"
 #include "runtime/layer.h"
+#include "runtime/load.h"
 #include "runtime/tenon.hpp"
 #include "runtime/utf8.h"
 
@@ -36,8 +38,9 @@ class CApi : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   // Stores the one-pass fixture as a measured and accepted plan of the host, for weights as the
-  // program has them or [n, k].
-  void store_winner(bool transposed = false) {
+  // program has them or [n, k]. `edit`, where given, changes the plan's text first. The plan's id.
+  std::int64_t store_winner(bool transposed = false, double time_us = 2,
+                            const std::function<void(std::string&)>& edit = {}) {
     ir::Program program = ir::catalog_program("rmsnorm_linear");
     std::string text = test::read_file(test::fixture_path("rmsnorm_one_pass"));
     if (transposed) {
@@ -78,6 +81,12 @@ class CApi : public ::testing::Test {
     p.schedule = database->put(s);
     p.device_class = info.device_class;
     p.text = ir::print(plan);
+    if (edit) {
+      edit(p.text);
+      s.text += " edited";
+      s.sha256 = ir::sha256_hex(s.text);
+      p.schedule = database->put(s);
+    }
     p.sha256 = ir::sha256_hex(p.text);
     p.m_min = plan.m_min;
     p.m_max = plan.m_max;
@@ -91,8 +100,8 @@ class CApi : public ::testing::Test {
     m.session = database->put(session);
     m.status = "ok";
     m.kind = "measured";
-    m.time_us = 2;
-    m.samples_us = {2};
+    m.time_us = time_us;
+    m.samples_us = {time_us};
     database->put(m);
     for (const char* method : {"random", "numeric"}) {
       cache::EvidenceRow evidence;
@@ -103,6 +112,7 @@ class CApi : public ::testing::Test {
       evidence.figures_json = "{}";
       database->put(evidence);
     }
+    return plan_id;
   }
 
   fs::path folder_;
@@ -256,6 +266,43 @@ TEST_F(CApi, SaysWhatIsWrong) {
   EXPECT_EQ(kernel, nullptr);
   EXPECT_EQ(tenon_abi_version(), TENON_ABI_VERSION);
   tenon_library_close(library);
+}
+
+// Plans of a later version, or with other text than a plan's, are passed over as damaged ones are.
+TEST_F(CApi, PlansThatCannotBeReadArePassedOver) {
+  const std::int64_t sound = store_winner();
+  const std::int64_t later = store_winner(false, 1, [](std::string& text) {
+    const std::string version = "\"version\": " + std::to_string(ir::kPlanVersion);
+    ASSERT_NE(text.find(version), std::string::npos);
+    text.replace(text.find(version), version.size(), "\"version\": 99");
+  });
+  const std::int64_t no_plan =
+      store_winner(false, 0.5, [](std::string& text) { text = "no plan"; });
+  tenon_library* library = nullptr;
+  ASSERT_EQ(tenon_library_open(path_.c_str(), "host", &library), TENON_OK);
+  float data[kK * kN] = {};
+  const void* inputs[] = {nullptr, data, data};
+  tenon_kernel* kernel = nullptr;
+  ASSERT_EQ(
+      tenon_bind(library, "rmsnorm_linear", "m=3,k=5,n=4", "fp32", 0, inputs, nullptr, &kernel),
+      TENON_OK)
+      << tenon_last_error();
+  EXPECT_EQ(tenon_kernel_plan(kernel), sound);
+  const std::string note = tenon_kernel_note(kernel);
+  EXPECT_NE(note.find("plan " + std::to_string(later) +
+                      " was passed over: it cannot be read: "
+                      "launch plan: version is '99'"),
+            std::string::npos)
+      << note;
+  EXPECT_NE(note.find("plan " + std::to_string(no_plan) + " was passed over"), std::string::npos)
+      << note;
+  tenon_kernel_close(kernel);
+  tenon_library_close(library);
+  auto database = cache::Database::open(path_, true);
+  EXPECT_TRUE(database->check().empty());  // the checksums are right
+  const std::vector<std::string> problems = database->check(plan_damage);
+  ASSERT_EQ(problems.size(), 2u);
+  EXPECT_EQ(problems[0].rfind("plan " + std::to_string(later) + ": it cannot be read", 0), 0u);
 }
 
 TEST_F(CApi, NullHandlesAndPointersAreNamed) {
