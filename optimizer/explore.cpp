@@ -5,10 +5,12 @@
 #include <algorithm>
 #include <condition_variable>
 #include <exception>
+#include <set>
 #include <thread>
 
 #include "measure/statistics.h"
 #include "optimizer/session.h"
+#include "optimizer/untried.h"
 
 namespace tenon::optimizer {
 
@@ -45,6 +47,10 @@ class Explorer {
     }
     finish();
     if (failure_) std::rethrow_exception(failure_);
+    if (!session_.stop.stop_requested()) {
+      const std::vector<CandidateState*> untried = take_untried(ready_, tried_, best_us_);
+      if (!untried.empty()) time(untried);
+    }
     // What was compiled but not timed is as if it had not been proposed.
     std::erase_if(session_.candidates, [](const CandidateState& c) { return !c.recorded; });
     const std::size_t left = session_.strategy->remaining() + ready_.size();
@@ -161,6 +167,7 @@ class Explorer {
     std::lock_guard lock(mutex_);
     for (CandidateState* candidate : batch) {
       timed_any_ = timed_any_ || candidate->timed;
+      tried_.insert(candidate->graph);
       std::optional<double> us;
       if (candidate->timed) us = candidate->timing.median_us;
       if (us && (best_us_ == 0 || *us < best_us_)) best_us_ = *us;
@@ -180,7 +187,8 @@ class Explorer {
   Session& session_;
   Compiler compiler_;
   const double deadline_;
-  double best_us_ = 0;  // the fastest so far; 0: none
+  double best_us_ = 0;           // the fastest so far; 0: none
+  std::set<std::size_t> tried_;  // µGraphs of which a candidate was looked at
 
   std::mutex mutex_;  // of the strategy, the list of candidates and what follows
   std::condition_variable changed_;
