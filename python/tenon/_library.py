@@ -192,8 +192,8 @@ class Kernel:
     def reads(self, parameter: str) -> bool:
         """Do launches read this parameter? Where not, its memory may be freed."""
         names = [i["name"] for i in self._described["inputs"]]
-        if parameter not in names:
-            raise BadInputError(f"parameter '{parameter}' is not one of {', '.join(names)}")
+        if not isinstance(parameter, str) or parameter not in names:
+            raise BadInputError(f"parameter {parameter!r:.40} is not one of {', '.join(names)}")
         return bool(lib.tenon_kernel_reads(self._open(), names.index(parameter)))
 
     def segment(self, m: int) -> Segment:
