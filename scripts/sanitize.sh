@@ -57,12 +57,13 @@ under_address() {
   under full_disk_test tests/cli/full_disk_test.py "$asan/cli/tenon" "$asan/full_disk"
   local python
   for python in python3 /usr/bin/python3; do "$python" -c 'import numpy' 2>/dev/null && break; done
-  # Python itself is not instrumented, and does not free what it has at its end.
+  # Python itself is not instrumented, and does not free what it has at its end. libasan looks for __cxa_throw when
+  # it is loaded, so the C++ library has to be there by then.
   mkdir -p "$asan/python"
   under make_database tests/python/make_database.sh "$asan/cli/tenon" "$asan/tests/python/tenon_test_pack" "$asan/python"
   ASAN_MORE=detect_leaks=0 PYTHONPATH=python TENON_LIBRARY=$asan/runtime/libtenon_runtime.so TENON_COMMAND=$asan/cli/tenon \
     TENON_TEST_DB=$asan/python/tuning.db TENON_TEST_PACK=$asan/python/pack.db PYTHONDONTWRITEBYTECODE=1 \
-    under test_tenon env LD_PRELOAD="$(gcc -print-file-name=libasan.so)" "$python" tests/python/test_tenon.py
+    under test_tenon env LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(g++ -print-file-name=libstdc++.so)" "$python" tests/python/test_tenon.py
   [ ${#failed[@]} -eq 0 ] || {
     echo "sanitize: address FAILED: ${failed[*]}" >&2
     return 1
