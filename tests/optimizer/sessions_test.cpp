@@ -127,7 +127,7 @@ TEST_F(Sessions, AListSharesItsBudgetAndItsFailuresAreTheirOwn) {
   many.each = options();
   many.workloads = {workload(8), workload(16), workload(24)};
   many.devices = {"host", "host"};  // two workers at once, one list
-  many.budget_seconds = 60;  // plenty, also for slow builds: the searches end by themselves
+  many.budget_seconds = 60;         // plenty, also for slow builds: the searches end by themselves
   EXPECT_EQ(outcomes_of(many), 3u);
   std::size_t called = 0;
   auto outcomes = optimize_many(many, {}, [&](const ManyOutcome&) { ++called; });
